@@ -1,7 +1,8 @@
-"""Print a table of claims: what was measured, the target, whether it is reached. Exit code 1 if one is not.
+"""Print a table of claims: what was measured, the target, whether it is reached. Exit code 1 if one
+is not.
 
-`python -m bench reading metrics` runs only some parts; `--write FILE` also writes the tables as Markdown, one section
-per part, and leaves the sections of other parts in the file as they are.
+`python -m bench reading metrics` runs only some parts; `--write FILE` also writes the tables as
+Markdown, one section per part, and leaves the sections of other parts in the file as they are.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from tautrank.arguments import job_count
 from tautrank.files import write_whole
 from tautrank.report.table import ReportTable
 
-# Module, function and title; imported when they are measured: a machine for one part need not have all tools.
+# Module, function and title; imported when they are measured: a machine for one part need not have
+# all tools.
 PARTS = {
     "start": ("start_up", "claims", "Starting up"),
     "metrics": ("metric_speed", "claims", "Metrics"),
@@ -43,9 +45,13 @@ Row = tuple[str, str, str, bool]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="bench", description="Speed and memory compared with other tools.")
+    parser = argparse.ArgumentParser(
+        prog="bench", description="Speed and memory compared with other tools."
+    )
     parser.add_argument("parts", nargs="*", help=f"some of: {', '.join(PARTS)} (default: all)")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="also write the table as Markdown")
+    parser.add_argument(
+        "--write", type=Path, metavar="FILE", help="also write the table as Markdown"
+    )
     arguments = parser.parse_args()
     if unknown := sorted(set(arguments.parts) - set(PARTS)):
         parser.error(f"unknown part '{unknown[0]}'; expected some of: {', '.join(PARTS)}")
@@ -68,7 +74,10 @@ def main() -> int:
 
 
 def table(rows: list[Row]) -> ReportTable:
-    cells = [(*row[:2], "", "") if row[2] in NO_TARGET else (*row[:3], "yes" if row[3] else "no") for row in rows]
+    cells = [
+        (*row[:2], "", "") if row[2] in NO_TARGET else (*row[:3], "yes" if row[3] else "no")
+        for row in rows
+    ]
     return ReportTable.of(HEADINGS, cells)
 
 
@@ -95,7 +104,9 @@ def sections_of(page: str) -> dict[str, str]:
     """The sections of a page by the parts that their headings name."""
     names = {title: name for name, (*_, title) in PARTS.items()}
     pieces = re.split(r"^## (.+)\n", page, flags=re.MULTILINE)[1:]
-    return {names[title]: text.strip() for title, text in zip(pieces[::2], pieces[1::2], strict=True)}
+    return {
+        names[title]: text.strip() for title, text in zip(pieces[::2], pieces[1::2], strict=True)
+    }
 
 
 def as_markdown(sections: dict[str, str]) -> str:
@@ -109,7 +120,12 @@ def as_markdown(sections: dict[str, str]) -> str:
         "",
     ]
     if set(sections) == {"gpu"}:
-        lines = ["# Speed on a GPU", "", "Medians, measured by `python -m bench gpu --write docs/results/gpu.md`.", ""]
+        lines = [
+            "# Speed on a GPU",
+            "",
+            "Medians, measured by `python -m bench gpu --write docs/results/gpu.md`.",
+            "",
+        ]
     for name in PARTS:
         if name in sections:
             lines += [f"## {PARTS[name][2]}", "", sections[name], ""]

@@ -26,7 +26,12 @@ CLICKS = (0.05, 0.5, 0.95)
 LOGGED = 0.03
 LOSSES = ("listnet", "xendcg")
 SYSTEMS = tuple((loss, corrected) for loss in LOSSES for corrected in (False, True))
-TREES: dict[str, Any] = {"n_estimators": 50, "learning_rate": 0.1, "num_leaves": 15, "min_child_samples": 50}
+TREES: dict[str, Any] = {
+    "n_estimators": 50,
+    "learning_rate": 0.1,
+    "num_leaves": 15,
+    "min_child_samples": 50,
+}
 QUIET: dict[str, Any] = {"n_jobs": 1, "verbose": 0}
 
 
@@ -35,7 +40,11 @@ def clicks(arguments: argparse.Namespace) -> Lines:
     folds = folds_of("mq2007")
     judges = [tr.metric(name) for name in METRICS]
     loggers = [_logger(fold) for fold in folds]
-    shown = _values([logger.predict(fold.test.X) for logger, fold in zip(loggers, folds, strict=True)], folds, judges)
+    shown = _values(
+        [logger.predict(fold.test.X) for logger, fold in zip(loggers, folds, strict=True)],
+        folds,
+        judges,
+    )
     labelled = np.array([_trained_on_labels(loss, folds, judges) for loss in LOSSES])
     yield from (
         f"MQ2007, five folds, {arguments.repeats} repeats. A weak ranker (20 small trees on {LOGGED:.0%} of the",
@@ -47,12 +56,18 @@ def clicks(arguments: argparse.Namespace) -> Lines:
         "over all pairs; the interval is at 95 %.",
         "",
         f"The weak ranker itself reaches {_means(shown, judges)}; trained on the true labels,",
-        *(f"`{loss}` reaches {_means(values, judges)}." for loss, values in zip(LOSSES, labelled, strict=True)),
+        *(
+            f"`{loss}` reaches {_means(values, judges)}."
+            for loss, values in zip(LOSSES, labelled, strict=True)
+        ),
         "",
     )
     for users in USERS:
         runs = [
-            [_trained_on_clicks(system, folds, loggers, judges, users, repeat) for system in SYSTEMS]
+            [
+                _trained_on_clicks(system, folds, loggers, judges, users, repeat)
+                for system in SYSTEMS
+            ]
             for repeat in watched(range(arguments.repeats), f"{users} users")
         ]
         values = np.array(runs).transpose(2, 1, 0, 3)  # metric, system, repeat, query
@@ -74,7 +89,11 @@ def clicks(arguments: argparse.Namespace) -> Lines:
                     f"| {interval} | {test.p_values[at]:.2g} | {test.adjusted[at]:.2g} |"
                 )
         smallest = systems_test(values[0])
-        yield from ("", f"Smallest difference found with 80 % power in {judges[0]}: {smallest.detectable:.4f}.", "")
+        yield from (
+            "",
+            f"Smallest difference found with 80 % power in {judges[0]}: {smallest.detectable:.4f}.",
+            "",
+        )
     yield from (
         "A propensity makes the training unbiased and its gradients noisier: a click at rank 20 counts as much as",
         "twenty at the top. With few clicks the noise may cost more than the bias did.",
@@ -90,17 +109,31 @@ def _logger(fold: Splits) -> tr.Ranker:
 
 def _trained_on_labels(loss: str, folds: list[Splits], judges: list[Any]) -> Any:
     rankers = [tr.Ranker(loss, **TREES, **QUIET).fit(fold.train) for fold in folds]
-    return _values([ranker.predict(fold.test.X) for ranker, fold in zip(rankers, folds, strict=True)], folds, judges)
+    return _values(
+        [ranker.predict(fold.test.X) for ranker, fold in zip(rankers, folds, strict=True)],
+        folds,
+        judges,
+    )
 
 
 def _trained_on_clicks(
-    system: tuple[str, bool], folds: list[Splits], loggers: list[tr.Ranker], judges: list[Any], users: int, repeat: int
+    system: tuple[str, bool],
+    folds: list[Splits],
+    loggers: list[tr.Ranker],
+    judges: list[Any],
+    users: int,
+    repeat: int,
 ) -> Any:
     loss, corrected = system
     scores = []
     for number, (fold, logger) in enumerate(zip(folds, loggers, strict=True)):
         seen, propensities = simulate_position_clicks(
-            fold.train, logger.predict(fold.train.X), users, probabilities=CLICKS, merged=True, seed=5 * repeat + number
+            fold.train,
+            logger.predict(fold.train.X),
+            users,
+            probabilities=CLICKS,
+            merged=True,
+            seed=5 * repeat + number,
         )
         # Linear in the label, or in 2^label: the mean of the losses of all users.
         labels = np.log2(1 + seen.labels) if loss == "xendcg" else seen.labels
@@ -114,12 +147,27 @@ def _trained_on_clicks(
 def _values(scores: list[Any], folds: list[Splits], judges: list[Any]) -> Any:
     """The metrics of every test query of all folds, ``[metric, query]``."""
     pairs = list(zip(scores, (fold.test for fold in folds), strict=True))
-    return np.array([np.concatenate([j.per_query(s, test.labels, test.offsets) for s, test in pairs]) for j in judges])
+    return np.array(
+        [
+            np.concatenate([j.per_query(s, test.labels, test.offsets) for s, test in pairs])
+            for j in judges
+        ]
+    )
 
 
 def _means(values: Any, judges: list[Any]) -> str:
-    return " and ".join(f"{judge} {np.nanmean(of):.4f}" for judge, of in zip(judges, values, strict=True))
+    return " and ".join(
+        f"{judge} {np.nanmean(of):.4f}" for judge, of in zip(judges, values, strict=True)
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(write_page("bench.click_results", "Clicks and propensities", {"clicks": clicks}, tune=0, repeats=REPEATS))
+    sys.exit(
+        write_page(
+            "bench.click_results",
+            "Clicks and propensities",
+            {"clicks": clicks},
+            tune=0,
+            repeats=REPEATS,
+        )
+    )

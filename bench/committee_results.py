@@ -1,7 +1,8 @@
 """Committees against other tools, where everybody may grow as many trees.
 
-Writes docs/results/committees.md; run with `make results`. Finished trainings are kept, so the command can be stopped
-and run again; with ``--only-finished`` it trains nothing and writes what there is.
+Writes docs/results/committees.md; run with `make results`. Finished trainings are kept, so the
+command can be stopped and run again; with ``--only-finished`` it trains nothing and writes what
+there is.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ METRICS = ("ndcg@5", "ndcg@10", "map")
 REPEATS = 5
 AIM = 0.01  # p-value against the best single peers, over all sets
 MODELS = 6
-PARAMETERS = {name: DEFAULTS[name] for name in ("n_estimators", "learning_rate", "early_stopping_rounds")}
+PARAMETERS = {
+    name: DEFAULTS[name] for name in ("n_estimators", "learning_rate", "early_stopping_rounds")
+}
 PEERS = (
     "lightgbm:lambdarank",
     "lightgbm:rank_xendcg",
@@ -36,15 +39,22 @@ PEERS = (
     "catboost:YetiRank",
     "catboost:QuerySoftMax",
 )
-# On the largest set the trees of a committee have as many leaves; the random configurations try up to 63.
+# On the largest set the trees of a committee have as many leaves; the random configurations try up
+# to 63.
 MORE_LEAVES = 124
 LARGE_TREES = f"lightgbm:lambdarank, {MORE_LEAVES} leaves"
 SINGLE = tuple(DEFAULT_COMMITTEE.split("|"))
 COMMITTEE, WITH_LISTS = "committee", "committee, list features"
 BAGGED = "lightgbm:lambdarank, bagged"
 BAGGED_YETI = "catboost:YetiRank, bagged"
-# LightGBM's own models are not sampled by a committee; these parameters do to them what it does to ours.
-SAMPLED = {"feature_fraction": 0.8, "bagging_fraction": 0.8, "bagging_freq": 1, "bagging_by_query": True}
+# LightGBM's own models are not sampled by a committee; these parameters do to them what it does to
+# ours.
+SAMPLED = {
+    "feature_fraction": 0.8,
+    "bagging_fraction": 0.8,
+    "bagging_freq": 1,
+    "bagging_by_query": True,
+}
 BEST_PEER = "the best single model of another tool on each set"
 
 
@@ -96,13 +106,24 @@ SLOW = {"xgboost:rank:ndcg": 3, "catboost:QuerySoftMax": 2}
 def contenders(name: str) -> list[Contender]:
     """What is compared on a data set."""
     fewer, lists = {**SLOW, **SETS[name].fewer}, {"list_features": True}
-    bagged, yeti = (f"committee(of={loss},members={MODELS})" for loss in ("lightgbm:lambdarank", "catboost:YetiRank"))
+    bagged, yeti = (
+        f"committee(of={loss},members={MODELS})"
+        for loss in ("lightgbm:lambdarank", "catboost:YetiRank")
+    )
     return [
         Contender(COMMITTEE, "committee"),
         Contender(WITH_LISTS, "committee", parameters=lists),
-        *(Contender(loss, loss, fewer.get(loss, MODELS)) for loss in PEERS if fewer.get(loss, MODELS)),
+        *(
+            Contender(loss, loss, fewer.get(loss, MODELS))
+            for loss in PEERS
+            if fewer.get(loss, MODELS)
+        ),
         Contender(BAGGED, bagged, parameters=SAMPLED),
-        *([Contender(LARGE_TREES, PEERS[0], parameters={"num_leaves": MORE_LEAVES})] if name == "MSRD" else []),
+        *(
+            [Contender(LARGE_TREES, PEERS[0], parameters={"num_leaves": MORE_LEAVES})]
+            if name == "MSRD"
+            else []
+        ),
         *([Contender(BAGGED_YETI, yeti)] if fewer.get(BAGGED_YETI, 1) else []),
         *(Contender(loss, loss) for loss in SINGLE),
     ]
@@ -110,7 +131,9 @@ def contenders(name: str) -> list[Contender]:
 
 @cache
 def result_on(name: str, repeats: int, only_finished: bool) -> tuple[list[Row], float]:
-    """Everything that was measured on one data set, and how much the repeats' training queries overlap."""
+    """Everything that was measured on one data set, and how much the repeats' training queries
+    overlap.
+    """
     one, splits = SETS[name], SETS[name].folds()
     runs = min(repeats, one.repeats or repeats)
     title, systems = f"committees {name}", contenders(name)
@@ -120,13 +143,31 @@ def result_on(name: str, repeats: int, only_finished: bool) -> tuple[list[Row], 
         if system.name not in found:
             continue
         one_found, models = found[system.name], system.configurations
-        rows.append(Row(system.name, one_found.best, one_found.grown, one_found.trees, one_found.seconds, models))
+        rows.append(
+            Row(
+                system.name,
+                one_found.best,
+                one_found.grown,
+                one_found.trees,
+                one_found.seconds,
+                models,
+            )
+        )
     for peer in PEERS:
         if peer in found and found[peer].added:
             one_found, models = found[peer], {**SLOW, **SETS[name].fewer}.get(peer, MODELS)
             # All its configurations are part of the sum.
             total = f"{peer}, {models} configurations added up"
-            rows.append(Row(total, one_found.added, one_found.grown, one_found.all_trees, one_found.seconds, models))
+            rows.append(
+                Row(
+                    total,
+                    one_found.added,
+                    one_found.grown,
+                    one_found.all_trees,
+                    one_found.seconds,
+                    models,
+                )
+            )
     return rows, overlap(splits)
 
 
@@ -159,7 +200,10 @@ def against(rows: Sequence[Row], share: float, baseline: str, m: str) -> Systems
 
 def best_peer(rows: Sequence[Row]) -> Row:
     """The single peer with the best test values: chosen with hindsight, in favour of the peers."""
-    return max((row for row in rows if row.name in {*PEERS, LARGE_TREES}), key=lambda row: row.mean(METRICS[0]))
+    return max(
+        (row for row in rows if row.name in {*PEERS, LARGE_TREES}),
+        key=lambda row: row.mean(METRICS[0]),
+    )
 
 
 def protocol(arguments: argparse.Namespace) -> Lines:
@@ -202,12 +246,18 @@ def together(arguments: argparse.Namespace) -> Lines:
     found = {name: result_on(name, arguments.repeats, arguments.only_finished) for name in SETS}
     for committee in (COMMITTEE, WITH_LISTS):
         names = {name: {row.name for row in rows} for name, (rows, _) in found.items()}
-        sets = {name: each for name, each in found.items() if committee in names[name] and names[name] & {*PEERS}}
+        sets = {
+            name: each
+            for name, each in found.items()
+            if committee in names[name] and names[name] & {*PEERS}
+        }
         if not sets:
             continue
         tests = {name: against(*each, committee, m) for name, each in sets.items()}
         rows: dict[str, tuple[dict[str, tuple[float, ...]], Combined]] = {}
-        opponents = dict.fromkeys([BEST_PEER, *(_common(row.name) for rows_of, _ in sets.values() for row in rows_of)])
+        opponents = dict.fromkeys(
+            [BEST_PEER, *(_common(row.name) for rows_of, _ in sets.values() for row in rows_of)]
+        )
         for opponent in opponents:
             values = {}
             for name, (rows_of, _) in sets.items():
@@ -218,7 +268,10 @@ def together(arguments: argparse.Namespace) -> Lines:
                     parts = (test.differences, test.standard_errors, test.degrees, test.adjusted)
                     values[name] = tuple(float(part[i, j]) for part in parts)
             if values:
-                rows[opponent] = values, combined_test(*np.array([each[:3] for each in values.values()]).T)
+                rows[opponent] = (
+                    values,
+                    combined_test(*np.array([each[:3] for each in values.values()]).T),
+                )
         adjusted = dict(zip(rows, holm([both.p_value for _, both in rows.values()]), strict=True))
         yield from (
             f"## {committee[:1].upper()}{committee[1:]}: {m} minus that of the others",
@@ -228,7 +281,9 @@ def together(arguments: argparse.Namespace) -> Lines:
             "The last columns weigh every data set by how sure its difference is (`combined_test`), with a 95 %",
             "interval, and p before and after Holm's correction over the rows. **Bold** is significant after it. The",
             "best model of another tool is the one with the best *test* value, which favours the other tools: "
-            + ", ".join(f"{best_peer(rows_of).name} ({name})" for name, (rows_of, _) in sets.items())
+            + ", ".join(
+                f"{best_peer(rows_of).name} ({name})" for name, (rows_of, _) in sets.items()
+            )
             + ".",
             "",
             f"| minus | {' | '.join(sets)} | together | interval | p | after Holm |",
@@ -243,14 +298,19 @@ def together(arguments: argparse.Namespace) -> Lines:
                 cell = f"{values[name][0]:+.4f}"
                 cells.append(f"**{cell}**" if values[name][3] <= 0.05 else cell)
             sure = f"{both.difference:+.4f}"
-            cells += [f"**{sure}**" if adjusted[opponent] <= 0.05 else sure, f"{both.low:+.4f} to {both.high:+.4f}"]
+            cells += [
+                f"**{sure}**" if adjusted[opponent] <= 0.05 else sure,
+                f"{both.low:+.4f} to {both.high:+.4f}",
+            ]
             cells += [f"{both.p_value:.2g}", f"{adjusted[opponent]:.2g}"]
             yield f"| {opponent if opponent == BEST_PEER else f'`{opponent}`'} | {' | '.join(cells)} |"
         yield ""
 
 
 def verdict(values: Mapping[str, tuple[float, ...]], both: Combined) -> str:
-    """Say where a committee is above the best single model, how sure that is over all sets, and what was aimed at."""
+    """Say where a committee is above the best single model, how sure that is over all sets, and
+    what was aimed at.
+    """
     above = [name for name, (difference, *_) in values.items() if difference > 0]
     below = [name for name in values if name not in above]
     where = f"Above the best single model of another tool on {', '.join(above) or 'no set'}"
@@ -278,10 +338,16 @@ def section(name: str, arguments: argparse.Namespace) -> Lines:
         return
     m = METRICS[0]
     yield from (f"## {name}", "", *([SETS[name].cut, ""] if SETS[name].cut else []))
-    missing = [system.name for system in contenders(name) if system.name not in {row.name for row in rows}]
+    missing = [
+        system.name for system in contenders(name) if system.name not in {row.name for row in rows}
+    ]
     if missing:
         yield from (f"Not finished yet: {', '.join(missing)}.", "")
-    shown = [committee for committee in (COMMITTEE, WITH_LISTS) if committee in {row.name for row in rows}]
+    shown = [
+        committee
+        for committee in (COMMITTEE, WITH_LISTS)
+        if committee in {row.name for row in rows}
+    ]
     tests = {committee: against(rows, share, committee, m) for committee in shown}
     minus = " | ".join(f"{each} minus it" for each in shown)
     yield f"| system | {m} | {' | '.join(METRICS[1:])} | {minus} | trees grown | trees | seconds |"
@@ -293,7 +359,13 @@ def section(name: str, arguments: argparse.Namespace) -> Lines:
         for committee in shown:
             test, i = tests[committee], [each.name for each in rows].index(committee)
             difference = f"{test.differences[i, j]:+.4f}"
-            sure = "" if i == j else f"**{difference}**" if test.adjusted[i, j] <= test.level else difference
+            sure = (
+                ""
+                if i == j
+                else f"**{difference}**"
+                if test.adjusted[i, j] <= test.level
+                else difference
+            )
             cells.append(sure)
         yield f"| {' | '.join([*cells, f'{row.grown:,.0f}', f'{row.trees:,.0f}', f'{row.seconds:.1f}'])} |"
     some = tests[shown[0]] if shown else None
@@ -307,10 +379,19 @@ def section(name: str, arguments: argparse.Namespace) -> Lines:
         yield ""
 
 
-PARTS = {"protocol": protocol, "together": together, **{name: partial(section, name) for name in SETS}}
+PARTS = {
+    "protocol": protocol,
+    "together": together,
+    **{name: partial(section, name) for name in SETS},
+}
 
 
 if __name__ == "__main__":
     sys.exit(
-        write_page("bench.committee_results", "Committees and other tools with one budget", PARTS, repeats=REPEATS)
+        write_page(
+            "bench.committee_results",
+            "Committees and other tools with one budget",
+            PARTS,
+            repeats=REPEATS,
+        )
     )

@@ -1,4 +1,6 @@
-"""What a committee costs: training, scoring, loading and shipping it, list features, and the losses made for it."""
+"""What a committee costs: training, scoring, loading and shipping it, list features, and the losses
+made for it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,16 @@ from bench.side_by_side import Claims, interleaved
 from tautrank.arrays import F64
 from tautrank.ranker.list_features import ListFeatures
 
-LOSSES = ("lambdarank", "ndcg-loss2++", "ndcg-loss1", "ranknet", "xendcg", "listnet", "stochasticrank", "mse")
+LOSSES = (
+    "lambdarank",
+    "ndcg-loss2++",
+    "ndcg-loss1",
+    "ranknet",
+    "xendcg",
+    "listnet",
+    "stochasticrank",
+    "mse",
+)
 ROUNDS = 3
 LARGE = 250  # queries
 MANY_TREES = 300
@@ -49,7 +60,9 @@ def _trainings() -> Claims:
 
 
 def _against_members(data: tr.RankingData, **parameters: Any) -> tuple[float, float, float]:
-    """How many times one member's time a committee takes, both less the binning; that, and one member's time."""
+    """How many times one member's time a committee takes, both less the binning; that, and one
+    member's time.
+    """
     import lightgbm
 
     fixed = {"threads": 2, "verbosity": -1, "data_random_seed": 0}
@@ -73,24 +86,41 @@ def _models() -> Claims:
     committee = tr.Ranker([*LOSSES], n_estimators=MANY_TREES, verbose=0).fit(data)
     single = tr.Ranker("xendcg", n_estimators=committee.n_trees_, verbose=0).fit(data)
     times = interleaved(
-        {"committee": lambda: committee.predict(data), "single": lambda: single.predict(data)}, 15, settle=True
+        {"committee": lambda: committee.predict(data), "single": lambda: single.predict(data)},
+        15,
+        settle=True,
     )
     ratio = times["committee"] / times["single"]
     trees = f"{committee.n_trees_:,} trees"
-    yield f"scoring by a committee over one model, {trees} each", f"{ratio:.2f}x", "at most 1.2x", ratio <= 1.2
+    yield (
+        f"scoring by a committee over one model, {trees} each",
+        f"{ratio:.2f}x",
+        "at most 1.2x",
+        ratio <= 1.2,
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.taut"
         committee.save(path)
         seconds = interleaved({"load": lambda: tr.Ranker.load(path)}, 5)["load"]
         megabytes = path.stat().st_size / 2**20
-    yield f"loading a committee of {trees} ({megabytes:.1f} MB)", f"{seconds:.2f} s", "under 1 s", seconds < 1
+    yield (
+        f"loading a committee of {trees} ({megabytes:.1f} MB)",
+        f"{seconds:.2f} s",
+        "under 1 s",
+        seconds < 1,
+    )
     scores = committee.predict(data)
     for what, found in (
         ("ONNX Runtime", _by_onnx(committee, data)),
         ("a server that adds in float32", _leaves_added(committee, data)),
     ):
         worst = float(np.abs(found - scores).max())
-        yield f"scores of {trees} by {what}: largest error", f"{worst:.1e}", "at most 1e-6", worst <= 1e-6
+        yield (
+            f"scores of {trees} by {what}: largest error",
+            f"{worst:.1e}",
+            "at most 1e-6",
+            worst <= 1e-6,
+        )
 
 
 def _by_onnx(ranker: tr.Ranker, data: tr.RankingData) -> F64:
@@ -98,7 +128,9 @@ def _by_onnx(ranker: tr.Ranker, data: tr.RankingData) -> F64:
 
     with tempfile.TemporaryDirectory() as folder:
         tr.export_model(ranker, f"{folder}/model.onnx", "onnx")
-        session = onnxruntime.InferenceSession(f"{folder}/model.onnx", providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(
+            f"{folder}/model.onnx", providers=["CPUExecutionProvider"]
+        )
     found: F64 = session.run(["scores"], {"features": data.X})[0][:, 0].astype(np.float64)
     return found
 
@@ -134,7 +166,11 @@ def _gradients() -> Claims:
     base, ours = "stochasticrank", ("yetiloss", "plrank")
     for samples in (10, None):
         more = {} if samples is None else {"samples": samples}
-        times = interleaved({name: gradient(name, labels, offsets, **more) for name in (base, *ours)}, 7, settle=True)
+        times = interleaved(
+            {name: gradient(name, labels, offsets, **more) for name in (base, *ours)},
+            7,
+            settle=True,
+        )
         for name in ours:
             ratio = times[name] / times[base]
             what = f"gradient of {name} over {base}'s"

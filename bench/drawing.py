@@ -20,7 +20,12 @@ from tautrank.files import write_whole
 # Colour-blind readers can tell them apart, also in grey.
 _COLOURS = ("#2290fa", "#cc7e07", "#047966", "#e237ac", "#491ebe", "#623e00")
 # Text stays text, and the same numbers give the same bytes.
-_STYLE = {"svg.fonttype": "none", "svg.hashsalt": "tautrank", "font.size": 10, "axes.edgecolor": "#e3e6ea"}
+_STYLE = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "tautrank",
+    "font.size": 10,
+    "axes.edgecolor": "#e3e6ea",
+}
 _TICKS, _FEW_DECADES = 6, 2.5
 # Single points must be found among clouds of hundreds.
 _FEW_POINTS, _LARGE, _SMALL = 50, 6, 3
@@ -47,7 +52,13 @@ class Series:
 
 
 def chart(
-    series: Sequence[Series], *, title: str, x_label: str, y_label: str, log_x: bool = False, log_y: bool = False
+    series: Sequence[Series],
+    *,
+    title: str,
+    x_label: str,
+    y_label: str,
+    log_x: bool = False,
+    log_y: bool = False,
 ) -> str:
     """Return a chart of several series as SVG text, on white, with the legend below it.
 
@@ -68,13 +79,23 @@ def chart(
         for i, one in enumerate(series):
             x, y = np.ravel(one.x).astype(np.float64), np.ravel(one.y).astype(np.float64)
             if x.size != y.size:
-                raise OptionError(f"series {one.name}: found {x.size} x and {y.size} y; expected as many of both")
-            kept = np.isfinite(x) & np.isfinite(y) & ((x > 0) | (not log_x)) & ((y > 0) | (not log_y))
+                raise OptionError(
+                    f"series {one.name}: found {x.size} x and {y.size} y; expected as many of both"
+                )
+            kept = (
+                np.isfinite(x) & np.isfinite(y) & ((x > 0) | (not log_x)) & ((y > 0) | (not log_y))
+            )
             total += int(kept.sum())
             size = _LARGE if x.size <= _FEW_POINTS else _SMALL
             marks: dict[str, Any] = {"linewidth": 2}
             if not one.line:
-                marks = {"marker": "o", "linestyle": "", "markersize": size, "markeredgewidth": 0, "alpha": 0.6}
+                marks = {
+                    "marker": "o",
+                    "linestyle": "",
+                    "markersize": size,
+                    "markeredgewidth": 0,
+                    "alpha": 0.6,
+                }
             axes.plot(x[kept], y[kept], color=_COLOURS[i % len(_COLOURS)], label=one.name, **marks)
         if not total:
             raise OptionError("series: found no point that can be drawn; expected at least one")
@@ -85,7 +106,9 @@ def chart(
                 continue
             axes.set(**{f"{name}scale": "log"})
             low, high = getattr(axes, f"get_{name}lim")()
-            axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 10**_FEW_DECADES else (1,)))
+            axis.set_major_locator(
+                LogLocator(subs=(1, 2, 5) if high / low < 10**_FEW_DECADES else (1,))
+            )
             axis.set_major_formatter(
                 FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 10_000 else f"{value:g}")
             )

@@ -1,8 +1,10 @@
-"""Which trees to keep: rules of early stopping compared on real data, all judged from the same training curves.
+"""Which trees to keep: rules of early stopping compared on real data, all judged from the same
+training curves.
 
-Writes docs/results/early-stopping.md; run with `make results`. Each training grows all its trees once, and keeps the
-metric of every held-out query after every tree; rules then choose from the curves of the validation queries and are
-judged on the test queries. Finished curves are kept, so the command can be stopped and run again.
+Writes docs/results/early-stopping.md; run with `make results`. Each training grows all its trees
+once, and keeps the metric of every held-out query after every tree; rules then choose from the
+curves of the validation queries and are judged on the test queries. Finished curves are kept, so
+the command can be stopped and run again.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from tautrank.significance.systems import SystemsTest, combined_test, systems_te
 
 METRIC = "ndcg@10"
 LOSSES = ("lambdarank", "xendcg")
-# Everything at the defaults, but for a sample of the features per tree: without one, repeats would be the same trees.
+# Everything at the defaults, but for a sample of the features per tree: without one, repeats would
+# be the same trees.
 SAMPLED = {"feature_fraction": 0.8}
 TREES, PATIENCE = 300, int(DEFAULTS["early_stopping_rounds"])
 WIDTHS = (11, 31)
@@ -60,10 +63,13 @@ SETS = {
     "MQ2007": DataSet("mq2007"),
     "MQ2008": DataSet("mq2008"),
     "ClueWeb09": DataSet("clueweb09"),
-    "MSRD": DataSet("msrd", ("lambdarank",), (0,), 2, "One loss, one tested part; learning rate 0.1."),
+    "MSRD": DataSet(
+        "msrd", ("lambdarank",), (0,), 2, "One loss, one tested part; learning rate 0.1."
+    ),
 }
 
-# ---------------------------------------------------------------------------------------------------- curves
+# ----------------------------------------------------------------------------------------------------
+# curves
 
 Curves = Mapping[int, F64]  # of each part that was held out, [trees, queries]
 
@@ -75,14 +81,24 @@ def parts_of(folder: str) -> tuple[tr.RankingData, ...]:
 
 
 def curves(folder: str, loss: str, held_out: tuple[int, ...], seed: int) -> Curves:
-    """Train on the other parts; return the metric of every query that was held out after every tree."""
+    """Train on the other parts; return the metric of every query that was held out after every
+    tree.
+    """
     kept = KEPT / "early-stopping" / f"{folder}-{loss}-{'-'.join(map(str, held_out))}-{seed}.npz"
     if not kept.exists():
         parts = parts_of(folder)
         train = tr.RankingData.concat([part for at, part in enumerate(parts) if at not in held_out])
-        grown = {"n_estimators": TREES, "early_stopping_rounds": None, "n_jobs": 1, "verbose": 0, **SAMPLED}
+        grown = {
+            "n_estimators": TREES,
+            "early_stopping_rounds": None,
+            "n_jobs": 1,
+            "verbose": 0,
+            **SAMPLED,
+        }
         rate = {"learning_rate": 0.1} if folder == "msrd" else {}
-        booster = tr.Ranker(loss, METRIC, random_state=seed, **grown, **rate).fit(train).model_.booster
+        booster = (
+            tr.Ranker(loss, METRIC, random_state=seed, **grown, **rate).fit(train).model_.booster
+        )
         found = {str(part): np.stack([*_staged(booster, parts[part])]) for part in held_out}
         kept.parent.mkdir(parents=True, exist_ok=True)
         unfinished = kept.with_suffix(".part.npz")
@@ -94,29 +110,41 @@ def curves(folder: str, loss: str, held_out: tuple[int, ...], seed: int) -> Curv
 
 def _staged(booster: Any, data: tr.RankingData) -> Iterator[Any]:
     judge, scores = tr.metric(METRIC).bind(data.labels, data.offsets), np.zeros(data.n_documents)
-    leaves = np.asarray(booster.predict(data.X, pred_leaf=True, num_threads=1), np.int64).reshape(data.n_documents, -1)
+    leaves = np.asarray(booster.predict(data.X, pred_leaf=True, num_threads=1), np.int64).reshape(
+        data.n_documents, -1
+    )
     for tree in range(TREES):
         if tree < booster.num_trees():
             used = np.arange(leaves[:, tree].max() + 1)
-            scores += np.array([booster.get_leaf_output(tree, leaf) for leaf in used])[leaves[:, tree]]
+            scores += np.array([booster.get_leaf_output(tree, leaf) for leaf in used])[
+                leaves[:, tree]
+            ]
         yield judge.per_query(scores).astype(np.float32)
 
 
 def trainings(chosen: DataSet, repeats: int) -> list[tuple[str, str, tuple[int, ...], int]]:
-    """What the rules need: one training without each pair of parts that holds a tested one, one without each of those.
+    """What the rules need: one training without each pair of parts that holds a tested one, one
+    without each of those.
 
     A training without the parts a and b gives the curve on a when b is tested, and on b when a is.
     """
     pairs = [pair for pair in itertools.combinations(range(5), 2) if {*pair} & {*chosen.tested}]
     held_out = [*pairs, *((part,) for part in chosen.tested)]
-    return [(chosen.folder, loss, out, seed) for seed in range(repeats) for loss in chosen.losses for out in held_out]
+    return [
+        (chosen.folder, loss, out, seed)
+        for seed in range(repeats)
+        for loss in chosen.losses
+        for out in held_out
+    ]
 
 
-# ---------------------------------------------------------------------------------------------------- rules
+# ----------------------------------------------------------------------------------------------------
+# rules
 
 
 def peak(curve: F64, width: int = 1) -> int:
-    """Return the tree that today's rule keeps: the best so far, once 50 more were no better; of moving averages.
+    """Return the tree that today's rule keeps: the best so far, once 50 more were no better; of
+    moving averages.
 
     Args:
         curve: mean metric after each tree.
@@ -149,7 +177,8 @@ class Case:
 
     Args:
         valid: curve of the validation part, its mean over queries.
-        others: curves of all four parts but the tested one, each held out in turn, averaged over all their queries.
+        others: curves of all four parts but the tested one, each held out in turn, averaged over
+            all their queries.
         test: of each test query after each tree, trained without the validation part; and
         refit: trained on all four parts.
     """
@@ -173,7 +202,10 @@ RULES: dict[str, Callable[[Case], tuple[int, F64]]] = {
     "peak by cross-validation": lambda case: (peak(case.others), case.test),
     "stop at the peak, refit": lambda case: (peak(case.valid), case.refit),
     "peak by cross-validation, refit (refit=True)": lambda case: (peak(case.others), case.refit),
-    "smoothed peak by cross-validation, refit": lambda case: (peak(case.others, WIDTHS[0]), case.refit),
+    "smoothed peak by cross-validation, refit": lambda case: (
+        peak(case.others, WIDTHS[0]),
+        case.refit,
+    ),
 }
 
 
@@ -195,7 +227,8 @@ def cases(chosen: DataSet, loss: str, seed: int) -> Iterator[Case]:
         )
 
 
-# ---------------------------------------------------------------------------------------------------- the page
+# ----------------------------------------------------------------------------------------------------
+# the page
 
 
 def trained(name: str, chosen: DataSet, repeats: int) -> None:
@@ -228,7 +261,11 @@ Differences are from the default rule; p by `tautrank.systems_test`, adjusted by
     found: dict[str, SystemsTest] = {}
     for name, chosen in SETS.items():
         asked = chosen.repeats or arguments.repeats
-        some = (each for each in range(asked, 1, -1) if not arguments.only_finished or _finished(chosen, each))
+        some = (
+            each
+            for each in range(asked, 1, -1)
+            if not arguments.only_finished or _finished(chosen, each)
+        )
         repeats = next(some, 0)
         if repeats == 0:
             continue
@@ -237,13 +274,21 @@ Differences are from the default rule; p by `tautrank.systems_test`, adjusted by
         of_losses = []
         for loss in chosen.losses:
             runs = [[*cases(chosen, loss, seed)] for seed in range(repeats)]
-            kept = {rule: [choose(case)[0] + 1 for run in runs for case in run] for rule, choose in RULES.items()}
+            kept = {
+                rule: [choose(case)[0] + 1 for run in runs for case in run]
+                for rule, choose in RULES.items()
+            }
             values = np.array([[_tested(choose, run) for run in runs] for choose in RULES.values()])
             values = values[:, :, ~np.isnan(values).any((0, 1))]
             of_losses.append(values)
             test = systems_test(values, baseline=0)
             count = f"{test.queries:,} test queries, {len(runs)} repeats"
-            yield from (f"## {name}, {loss}", "", f"{count}.{' ' * bool(chosen.cut)}{chosen.cut}", "")
+            yield from (
+                f"## {name}, {loss}",
+                "",
+                f"{count}.{' ' * bool(chosen.cut)}{chosen.cut}",
+                "",
+            )
             yield from _table(test, values.mean((1, 2)), kept)
         found[name] = systems_test(np.mean(of_losses, axis=0), baseline=0)
     yield from _together(found)
@@ -291,12 +336,19 @@ most); on how many of them the rule is above the default, and above or below it 
         if at == 0:
             continue
         columns = [
-            (test.differences[at, 0], test.standard_errors[at, 0], test.degrees[at, 0], test.adjusted[at, 0])
+            (
+                test.differences[at, 0],
+                test.standard_errors[at, 0],
+                test.degrees[at, 0],
+                test.adjusted[at, 0],
+            )
             for test in found.values()
         ]
         d, se, df, p = (np.array(each) for each in zip(*columns, strict=True))
         gains[rule] = combined_test(d, se, df)
-        counts[rule] = [int(np.sum(each)) for each in (d > 0, (d > 0) & (p < 0.05), (d < 0) & (p < 0.05))]
+        counts[rule] = [
+            int(np.sum(each)) for each in (d > 0, (d > 0) & (p < 0.05), (d < 0) & (p < 0.05))
+        ]
         if counts[rule][1] == len(found):
             winners.append(rule)
     adjusted = holm([both.p_value for both in gains.values()])
@@ -309,7 +361,9 @@ most); on how many of them the rule is above the default, and above or below it 
     best = max(gains, key=lambda rule: gains[rule].difference)
     verdict = f"Above the default on every data set by the test: {', '.join(winners)}."
     if not winners:
-        verdict = "No rule is above the default on every data set by the test, so the default stays."
+        verdict = (
+            "No rule is above the default on every data set by the test, so the default stays."
+        )
     gained, own = gains[best], dict(zip(gains, adjusted, strict=True))[best]
     most = f"The largest gain is that of {best} ({gained.difference:+.4f}, p = {gained.p_value:.2g}, {own:.2g} after"
     most += " Holm)."
@@ -317,4 +371,6 @@ most); on how many of them the rule is above the default, and above or below it 
 
 
 if __name__ == "__main__":
-    sys.exit(write_page("bench.early_stopping_results", "Early stopping", {"rules": measured}, repeats=3))
+    sys.exit(
+        write_page("bench.early_stopping_results", "Early stopping", {"rules": measured}, repeats=3)
+    )

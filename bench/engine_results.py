@@ -1,7 +1,8 @@
-"""The same losses on other engines: XGBoost beside LightGBM, networks beside trees, and committees of both.
+"""The same losses on other engines: XGBoost beside LightGBM, networks beside trees, and committees
+of both.
 
-Writes docs/results/engines.md. Finished trainings are kept in .bench/engines, so it can be stopped and run again:
-python -m bench.engine_results [xgboost] [networks] --write docs/results/engines.md
+Writes docs/results/engines.md. Finished trainings are kept in .bench/engines, so it can be stopped
+and run again: python -m bench.engine_results [xgboost] [networks] --write docs/results/engines.md
 """
 
 from __future__ import annotations
@@ -21,11 +22,24 @@ from tautrank.arrays import F64
 from tautrank.significance.paired import holm
 
 METRIC = "ndcg@10"
-LOSSES = sorted(name for name, kind in tr.losses.REGISTRY.items() if kind.__module__.startswith("tautrank."))
-TREES: dict[str, Any] = {"n_estimators": 40, "learning_rate": 0.15, "num_leaves": 15, "colsample_bytree": 0.5}
+LOSSES = sorted(
+    name for name, kind in tr.losses.REGISTRY.items() if kind.__module__.startswith("tautrank.")
+)
+TREES: dict[str, Any] = {
+    "n_estimators": 40,
+    "learning_rate": 0.15,
+    "num_leaves": 15,
+    "colsample_bytree": 0.5,
+}
 LONGER: dict[str, Any] = {"n_estimators": 100, "learning_rate": 0.1, "early_stopping_rounds": 20}
 EPOCHS = 20
-NETWORK: dict[str, Any] = {**LONGER, "engine": "torch", "hidden": (64, 32), "epochs": EPOCHS, "device": "cpu"}
+NETWORK: dict[str, Any] = {
+    **LONGER,
+    "engine": "torch",
+    "hidden": (64, 32),
+    "epochs": EPOCHS,
+    "device": "cpu",
+}
 MEMBER = f"(hidden=[64,32],epochs={EPOCHS},device=cpu)"
 SYSTEMS: dict[str, dict[str, Any]] = {
     "trees: lambdarank": {"loss": "lambdarank", **LONGER},
@@ -52,7 +66,9 @@ def kept_in(data: str, system: str, repeat: int) -> Path:
 def finished(data: str, systems: Sequence[str], arguments: argparse.Namespace) -> bool:
     """Whether systems are there, or may be trained."""
     return not arguments.only_finished or all(
-        kept_in(data, system, repeat).exists() for system in systems for repeat in range(arguments.repeats)
+        kept_in(data, system, repeat).exists()
+        for system in systems
+        for repeat in range(arguments.repeats)
     )
 
 
@@ -66,7 +82,9 @@ def judged(data: str, system: str, parameters: Mapping[str, Any], repeat: int) -
     found = []
     by_validation = "early_stopping_rounds" in parameters
     for number, fold in enumerate(folds_of(data, FOLDS[data] if by_validation else 5)):
-        ranker = tr.Ranker(metric=METRIC, random_state=1000 * repeat + number, verbose=0, n_jobs=1, **parameters)
+        ranker = tr.Ranker(
+            metric=METRIC, random_state=1000 * repeat + number, verbose=0, n_jobs=1, **parameters
+        )
         train, valid = fold.train, fold.valid
         assert valid is not None
         assert fold.test is not None
@@ -76,7 +94,9 @@ def judged(data: str, system: str, parameters: Mapping[str, Any], repeat: int) -
                 for part, most in zip((train, valid), MOST[data], strict=True)
             )
         ranker.fit(train, valid if by_validation else None)
-        found.append(judge.per_query(ranker.predict(fold.test), fold.test.labels, fold.test.offsets))
+        found.append(
+            judge.per_query(ranker.predict(fold.test), fold.test.labels, fold.test.offsets)
+        )
     np.save(kept, np.concatenate(found))
     return np.concatenate(found)
 
@@ -136,7 +156,9 @@ def networks(arguments: argparse.Namespace) -> Lines:
         "",
     )
     for data in ("mq2007", "msrd"):
-        chosen = [(name, given) for name, given in SYSTEMS.items() if finished(data, [name], arguments)]
+        chosen = [
+            (name, given) for name, given in SYSTEMS.items() if finished(data, [name], arguments)
+        ]
         values = np.array([
             [judged(data, name, given, repeat) for repeat in range(arguments.repeats)]
             for name, given in watched(chosen, data)
@@ -163,4 +185,6 @@ def networks(arguments: argparse.Namespace) -> Lines:
 PARTS = {"xgboost": xgboost, "networks": networks}
 
 if __name__ == "__main__":
-    sys.exit(write_page("bench.engine_results", "The same losses on other engines", PARTS, repeats=2))
+    sys.exit(
+        write_page("bench.engine_results", "The same losses on other engines", PARTS, repeats=2)
+    )

@@ -22,17 +22,27 @@ def claims() -> Claims:
     queries = int(os.environ.get("BENCH_QUERIES", 6000))
     labels = labels_and_offsets()[0][: queries * DOCUMENTS]
     X = features_of(labels)
-    data = tr.RankingData(X, labels, np.arange(queries + 1, dtype=np.int64) * DOCUMENTS, np.arange(queries))
+    data = tr.RankingData(
+        X, labels, np.arange(queries + 1, dtype=np.int64) * DOCUMENTS, np.arange(queries)
+    )
     grown = {"max_depth": DEPTH, "learning_rate": 0.1}
 
     def theirs() -> None:
         matrix = xgb.DMatrix(X, labels, group=np.full(queries, DOCUMENTS), nthread=THREADS)
-        xgb.train({**grown, "objective": "rank:ndcg", "tree_method": "hist", "nthread": THREADS}, matrix, TREES)
+        xgb.train(
+            {**grown, "objective": "rank:ndcg", "tree_method": "hist", "nthread": THREADS},
+            matrix,
+            TREES,
+        )
 
     def ours() -> None:
-        tr.Ranker("lambdarank", engine="xgboost", n_estimators=TREES, n_jobs=THREADS, verbose=0, **grown).fit(data)
+        tr.Ranker(
+            "lambdarank", engine="xgboost", n_estimators=TREES, n_jobs=THREADS, verbose=0, **grown
+        ).fit(data)
 
-    tr.Ranker("lambdarank", engine="xgboost", n_estimators=1, verbose=0).fit(data.subset(np.arange(10)))  # compiles
+    tr.Ranker("lambdarank", engine="xgboost", n_estimators=1, verbose=0).fit(
+        data.subset(np.arange(10))
+    )  # compiles
     times = interleaved({"ours": ours, "theirs": theirs}, ROUNDS)
     ratio = times["ours"] / times["theirs"]
     size = f"{labels.size:,} documents, {X.shape[1]} features"

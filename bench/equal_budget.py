@@ -1,7 +1,9 @@
-"""Systems that may all grow as many trees: a tool spends them on configurations, a committee on members.
+"""Systems that may all grow as many trees: a tool spends them on configurations, a committee on
+members.
 
-A trial trains one system on one fold. It keeps what each of its models reaches, and what their sum reaches, each
-divided by the spread of its scores within the training queries as the members of a committee are.
+A trial trains one system on one fold. It keeps what each of its models reaches, and what their sum
+reaches, each divided by the spread of its scores within the training queries as the members of a
+committee are.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ class Contender:
     Args:
         name: the name in tables.
         loss: as `Ranker` takes it.
-        configurations: the number of models; the first has the parameters below, the others random ones on top.
+        configurations: the number of models; the first has the parameters below, the others random
+            ones on top.
         parameters: parameters of its `Ranker`.
     """
 
@@ -62,7 +65,8 @@ class Measured:
     """What a contender reaches on all folds, repeat by repeat.
 
     Args:
-        best: values per test query of the model that validates best, ``[repeats, queries]`` by metric.
+        best: values per test query of the model that validates best, ``[repeats, queries]`` by
+            metric.
         added: those of the sum of its models.
         grown: trees grown by a training, on average; of all models.
         trees: trees of the model that validates best.
@@ -79,7 +83,11 @@ class Measured:
 
 
 def trials_of(
-    contenders: Sequence[Contender], splits: Sequence[Splits], metrics: Sequence[str], repeats: int, parameters: Any
+    contenders: Sequence[Contender],
+    splits: Sequence[Splits],
+    metrics: Sequence[str],
+    repeats: int,
+    parameters: Any,
 ) -> dict[str, list[list[Trial]]]:
     """The trials of every contender, repeat by repeat and fold by fold."""
     marks = [fingerprint_of(each) for each in splits]
@@ -96,7 +104,10 @@ def trials_of(
                 "metrics": list(metrics),
                 "loss": contender.loss,
                 "parameters": {**parameters, **contender.parameters},
-                "configurations": [{}, *({k: v for k, v in one.items() if k not in parameters} for one in drawn)],
+                "configurations": [
+                    {},
+                    *({k: v for k, v in one.items() if k not in parameters} for one in drawn),
+                ],
                 **({"of": DEFAULT_COMMITTEE} if contender.loss == "committee" else {}),
                 **({"stops": "together"} if contender.loss.startswith("committee") else {}),
             }
@@ -108,14 +119,23 @@ def trials_of(
 def train(spec: Mapping[str, Any], around: Surroundings) -> dict[str, Any]:
     """Train every configuration; judge each of them, and their sum."""
     data, repeat = spec["data"], spec["trial"]
-    splits = divide(around.held[data["fingerprint"]], PROTOCOL, repeat, 0, spec["seed"], data["fold"])
+    splits = divide(
+        around.held[data["fingerprint"]], PROTOCOL, repeat, 0, spec["seed"], data["fold"]
+    )
     assert splits.valid is not None
     metrics = [tr.metric(name) for name in spec["metrics"]]
     each, models, scores = [], [], []
     for number, configuration in enumerate(spec["configurations"]):
         start, trees = time.process_time(), itertools.count()
-        fixed = {"random_state": spec["seed"] + number, "n_jobs": 1, "verbose": 0, **spec["parameters"]}
-        ranker = tr.Ranker(metric=metrics[0], **parameters_of({"loss": spec["loss"], **configuration}, fixed))
+        fixed = {
+            "random_state": spec["seed"] + number,
+            "n_jobs": 1,
+            "verbose": 0,
+            **spec["parameters"],
+        }
+        ranker = tr.Ranker(
+            metric=metrics[0], **parameters_of({"loss": spec["loss"], **configuration}, fixed)
+        )
         ranker.fit(splits.train, splits.valid, callbacks=[partial(_counted, trees)])
         seconds = time.process_time() - start
         models.append(ranker.model_)
@@ -143,8 +163,13 @@ def _counted(trees: Iterator[int], _: Any) -> bool:
     return False
 
 
-def _judged(scores: F64, test: RankingData, metrics: Sequence[Metric]) -> dict[str, list[float | None]]:
-    return {str(m): [or_none(x) for x in m.per_query(scores, test.labels, test.offsets).tolist()] for m in metrics}
+def _judged(
+    scores: F64, test: RankingData, metrics: Sequence[Metric]
+) -> dict[str, list[float | None]]:
+    return {
+        str(m): [or_none(x) for x in m.per_query(scores, test.labels, test.offsets).tolist()]
+        for m in metrics
+    }
 
 
 def measured(
@@ -157,7 +182,9 @@ def measured(
     *,
     only_finished: bool = False,
 ) -> dict[str, Measured]:
-    """Train what is not kept yet, unless only what is finished is asked for; return what is complete."""
+    """Train what is not kept yet, unless only what is finished is asked for; return what is
+    complete.
+    """
     planned = trials_of(contenders, splits, metrics, repeats, parameters)
     held = dict(zip((fingerprint_of(each) for each in splits), splits, strict=True))
     if only_finished and not store_of(title).is_file():
@@ -167,7 +194,9 @@ def measured(
         if not only_finished:
             _train_waiting(title, planned, Surroundings(held=held), store)
         results = {
-            trial.key: json.loads(outcome.result) for trial, outcome in store.finished() if outcome.status == DONE
+            trial.key: json.loads(outcome.result)
+            for trial, outcome in store.finished()
+            if outcome.status == DONE
         }
     return {
         name: _gathered([[results[trial.key] for trial in folds] for folds in by_repeat], metrics)
@@ -176,9 +205,14 @@ def measured(
     }
 
 
-def _train_waiting(title: str, planned: Mapping[str, list[list[Trial]]], around: Surroundings, store: Store) -> None:
+def _train_waiting(
+    title: str, planned: Mapping[str, list[list[Trial]]], around: Surroundings, store: Store
+) -> None:
     # Whole repeats first, so that a run that is stopped has something to compare.
-    rows = zip(*([trial for folds in by_repeat for trial in folds] for by_repeat in planned.values()), strict=True)
+    rows = zip(
+        *([trial for folds in by_repeat for trial in folds] for by_repeat in planned.values()),
+        strict=True,
+    )
     trials = [trial for row in rows for trial in row]
     with store.running(), trainings_bar() as report:
         statuses = store.statuses()
@@ -195,12 +229,17 @@ def _train_waiting(title: str, planned: Mapping[str, list[list[Trial]]], around:
 def _gathered(by_repeat: Sequence[Sequence[dict[str, Any]]], metrics: Sequence[str]) -> Measured:
     def values(of: Callable[[dict[str, Any]], dict[str, list[float | None]]]) -> dict[str, F64]:
         return {
-            m: np.array([[or_nan(x) for fold in folds for x in of(fold)[m]] for folds in by_repeat], np.float64)
+            m: np.array(
+                [[or_nan(x) for fold in folds for x in of(fold)[m]] for folds in by_repeat],
+                np.float64,
+            )
             for m in metrics
         }
 
     def best(fold: dict[str, Any]) -> dict[str, Any]:
-        return max(fold["each"], key=lambda one: -math.inf if one["valid"] is None else one["valid"])
+        return max(
+            fold["each"], key=lambda one: -math.inf if one["valid"] is None else one["valid"]
+        )
 
     folds = [fold for row in by_repeat for fold in row]
     return Measured(
@@ -214,5 +253,7 @@ def _gathered(by_repeat: Sequence[Sequence[dict[str, Any]]], metrics: Sequence[s
 
 
 def overlap(splits: Sequence[Splits]) -> float:
-    """Held out over trained on, since every repeat divides training and validation queries again."""
+    """Held out over trained on, since every repeat divides training and validation queries
+    again.
+    """
     return float(np.mean([overlap_of(PROTOCOL, part_sizes(each)) for each in splits]))

@@ -1,4 +1,5 @@
-"""Gradients on a CUDA device: the size of MSLR-WEB30K's training part, beside a padded version in plain PyTorch.
+"""Gradients on a CUDA device: the size of MSLR-WEB30K's training part, beside a padded version in
+plain PyTorch.
 
 Runs where Numba and LightGBM are not installed.
 """
@@ -39,7 +40,9 @@ def where() -> str:
     import triton
 
     name = torch.cuda.get_device_name()
-    return f"One run on one {name} with PyTorch {torch.__version__} and Triton {triton.__version__}."
+    return (
+        f"One run on one {name} with PyTorch {torch.__version__} and Triton {triton.__version__}."
+    )
 
 
 def claims() -> Claims:
@@ -50,10 +53,14 @@ def claims() -> Claims:
     from tautrank.losses.device.objective import device_objective
 
     rng = np.random.default_rng(0)
-    sizes = np.clip(np.exp(rng.normal(math.log(120) - 0.18, 0.6, LISTS)), 1, LONGEST).astype(np.int64)
+    sizes = np.clip(np.exp(rng.normal(math.log(120) - 0.18, 0.6, LISTS)), 1, LONGEST).astype(
+        np.int64
+    )
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     n = int(offsets[-1])
-    labels = torch.tensor(rng.choice(5, n, p=[0.52, 0.32, 0.13, 0.02, 0.01]), dtype=torch.float32, device="cuda")
+    labels = torch.tensor(
+        rng.choice(5, n, p=[0.52, 0.32, 0.13, 0.02, 0.01]), dtype=torch.float32, device="cuda"
+    )
     scores = torch.tensor(2.0 * rng.normal(size=n), dtype=torch.float32, device="cuda")
     ends = torch.tensor(offsets, device="cuda")
     pairs = int((sizes * (sizes - 1) // 2).sum())
@@ -67,7 +74,12 @@ def claims() -> Claims:
         parts = "gradient" if objective.gradients(scores, 3)[1] is None else "gradient and hessian"
         what = f"{name}: ranks, {parts}; {peak:.0f} MiB at most"
         holds = asked is None or milliseconds <= asked
-        yield what, f"{milliseconds:.3f} ms", "reported" if asked is None else f"at most {asked:g} ms", holds
+        yield (
+            what,
+            f"{milliseconds:.3f} ms",
+            "reported" if asked is None else f"at most {asked:g} ms",
+            holds,
+        )
     module = tr.torch_loss("lambdarank", k=None)
     watched = scores.clone().requires_grad_()
 
@@ -83,7 +95,12 @@ def claims() -> Claims:
     )
     batches = _padded(scores, labels, sizes)
     milliseconds = _median(lambda: [_padded_lambdarank(s, y, m) for s, y, m in batches], rounds=3)
-    yield f"lambdarank of padded batches of {BATCH} lists in plain PyTorch", f"{milliseconds:.1f} ms", "reported", True
+    yield (
+        f"lambdarank of padded batches of {BATCH} lists in plain PyTorch",
+        f"{milliseconds:.1f} ms",
+        "reported",
+        True,
+    )
 
 
 def _median(run: Callable[[], object], rounds: int = 30) -> float:
@@ -116,7 +133,9 @@ def _padded(scores, labels, sizes):  # type: ignore[no-untyped-def]
         chosen = order[at : at + BATCH]
         place = np.arange(sizes[chosen].max())
         mask = torch.tensor(place < sizes[chosen, None], device="cuda")
-        index = torch.tensor(np.minimum(starts[chosen, None] + place, scores.numel() - 1), device="cuda")
+        index = torch.tensor(
+            np.minimum(starts[chosen, None] + place, scores.numel() - 1), device="cuda"
+        )
         batches.append((scores[index], labels[index], mask))
     return batches
 

@@ -1,6 +1,7 @@
 """Training on worker processes and out of memory: bits, memory and quality, on synthetic data.
 
-`python -m bench.large_data simulate FOLDER PREFIX DOCUMENTS FILES` writes Parquet files without holding them in memory.
+`python -m bench.large_data simulate FOLDER PREFIX DOCUMENTS FILES` writes Parquet files without
+holding them in memory.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ TRAINED: dict[str, Any] = {"num_leaves": 31, "early_stopping_rounds": None, "ver
 
 
 def simulate(folder: str, prefix: str, documents: str, files: str) -> None:
-    """Write queries of 120 documents with 136 features, of which ten say something about the label."""
+    """Write queries of 120 documents with 136 features, of which ten say something about the
+    label.
+    """
     import pyarrow
     import pyarrow.parquet
 
@@ -47,7 +50,9 @@ def simulate(folder: str, prefix: str, documents: str, files: str) -> None:
             table = pyarrow.table(columns, [*names, "label", "qid"])
             if writer is None:
                 path = Path(folder) / f"{prefix}-{number}.parquet"
-                writer = pyarrow.parquet.ParquetWriter(path, table.schema, use_dictionary=False, compression="none")
+                writer = pyarrow.parquet.ParquetWriter(
+                    path, table.schema, use_dictionary=False, compression="none"
+                )
             writer.write_table(table)
         if writer is not None:
             writer.close()
@@ -82,7 +87,9 @@ def clustered(path: str, workers: str, trees: str, kill: str) -> None:
     import tautrank as tr
 
     quiet = {"dashboard_address": None, "silence_logs": 50}
-    local = distributed.LocalCluster(n_workers=int(workers), threads_per_worker=1, memory_limit=None, **quiet)
+    local = distributed.LocalCluster(
+        n_workers=int(workers), threads_per_worker=1, memory_limit=None, **quiet
+    )
     with local as cluster, distributed.Client(cluster) as client:
         pids = list(client.run(os.getpid).values())
 
@@ -131,10 +138,21 @@ def claims() -> Claims:
         one, two, four = (_run("clustered", small, n, 20, "") for n in (1, 2, 4))
         yield _same("of 2 and 4 worker processes", two, four)
         yield _same("of 1 and 2 worker processes", one, two)
-        yield _same("of 2 worker processes, one of them killed half-way", _run("clustered", small, 2, 20, "kill"), two)
-        yield _same("out of memory and in memory", _run("streamed", small, 20, "2G"), _run("held", small, 20))
+        yield _same(
+            "of 2 worker processes, one of them killed half-way",
+            _run("clustered", small, 2, 20, "kill"),
+            two,
+        )
+        yield _same(
+            "out of memory and in memory",
+            _run("streamed", small, 20, "2G"),
+            _run("held", small, 20),
+        )
         simulate(folder, "web30k", str(DOCUMENTS), "4")
-        whole, part = _run("held", f"{folder}/web30k-*.parquet", 10), _run("clustered", f"{folder}/web30k-*", 2, 10, "")
+        whole, part = (
+            _run("held", f"{folder}/web30k-*.parquet", 10),
+            _run("clustered", f"{folder}/web30k-*", 2, 10, ""),
+        )
         ratio = part["peak"] / whole["peak"]
         what = f"memory of one of two workers, {DOCUMENTS / 1e6:.2f} M documents (one machine: {whole['peak']:.2f} GiB)"
         yield what, f"{ratio:.2f}x", "0.6x", ratio <= 0.6
@@ -146,4 +164,6 @@ def claims() -> Claims:
 
 
 if __name__ == "__main__":
-    {"simulate": simulate, "streamed": streamed, "held": held, "clustered": clustered}[sys.argv[1]](*sys.argv[2:])
+    {"simulate": simulate, "streamed": streamed, "held": held, "clustered": clustered}[sys.argv[1]](
+        *sys.argv[2:]
+    )

@@ -1,7 +1,8 @@
-"""Draws what the losses do to one list, for docs/losses.md: `python -m bench.loss_pictures` writes docs/pictures/*.svg.
+"""Draws what the losses do to one list, for docs/losses.md: `python -m bench.loss_pictures` writes
+docs/pictures/*.svg.
 
-Every number comes from the losses and metrics of the library; nothing is trained, and the same pictures come out every
-time.
+Every number comes from the losses and metrics of the library; nothing is trained, and the same
+pictures come out every time.
 """
 
 from __future__ import annotations
@@ -18,10 +19,19 @@ from bench.drawing import Series, write_picture
 FAMILIES = {
     "pairwise": ("ranknet", "lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++"),
     "softmax": ("listnet", "xendcg(gamma=1)", "xendcg(gamma=0)"),
-    "smoothed": ("softrank(sigma=0.5)", "softrank(sigma=2)", "stochasticrank(sigma=0.5,metric=ndcg)"),
+    "smoothed": (
+        "softrank(sigma=0.5)",
+        "softrank(sigma=2)",
+        "stochasticrank(sigma=0.5,metric=ndcg)",
+    ),
 }
-# Full lists, so that a cutoff does not hide what the weights do; the derivative itself, not an approximate Newton step.
-OPTIONS: dict[str, dict[str, Any]] = {"pairwise": {"k": None}, "softmax": {"hessian": "diagonal"}, "smoothed": {}}
+# Full lists, so that a cutoff does not hide what the weights do; the derivative itself, not an
+# approximate Newton step.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "pairwise": {"k": None},
+    "softmax": {"hessian": "diagonal"},
+    "smoothed": {},
+}
 
 # A list of twenty documents, half a point of score apart, with four relevant ones.
 STEP = 0.5
@@ -34,7 +44,9 @@ Judge = Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]], 
 
 
 def push(loss: tr.losses.Loss) -> NDArray[np.float64]:
-    """How hard each document of the list is pushed up (minus the gradient), the largest push being 1."""
+    """How hard each document of the list is pushed up (minus the gradient), the largest push being
+    1.
+    """
     objective = loss.bind(LABELS, [0, LABELS.size])
     scores = -STEP * np.arange(LABELS.size)
     down = np.mean([objective.gradients(scores, step=step)[0] for step in steps(loss)], axis=0)
@@ -42,9 +54,13 @@ def push(loss: tr.losses.Loss) -> NDArray[np.float64]:
 
 
 def climb(loss: tr.losses.Loss, places: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The loss of a list of twenty whose one relevant document climbs, over its value at the bottom."""
+    """The loss of a list of twenty whose one relevant document climbs, over its value at the
+    bottom.
+    """
 
-    def judge(scores: NDArray[np.float64], labels: NDArray[np.float64], offsets: NDArray[np.int64]) -> Any:
+    def judge(
+        scores: NDArray[np.float64], labels: NDArray[np.float64], offsets: NDArray[np.int64]
+    ) -> Any:
         objective = loss.bind(labels, offsets)
         return np.mean([objective.values(scores, step=step) for step in steps(loss)], axis=0)
 
@@ -65,7 +81,9 @@ def steps(loss: tr.losses.Loss) -> range:
 
 
 def over_the_climb(judge: Judge, places: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What is said of one list for each place: the relevant document there, nineteen others in a row of their own."""
+    """What is said of one list for each place: the relevant document there, nineteen others in a
+    row of their own.
+    """
     others = -STEP * np.arange(1, 20)
     scores = np.concatenate([[-STEP * (place - 0.5), *others] for place in places])
     labels = np.tile([1.0] + [0.0] * 19, places.size)
@@ -93,7 +111,10 @@ def draw_climb(family: str) -> None:
     places = np.arange(20.0, 0.95, -0.1)
     # With binary labels and a gamma of 1, xendcg is listnet.
     names = [name for name in FAMILIES[family] if name != "xendcg(gamma=1)"]
-    curves = [Series(name, places, climb(tr.loss(name, **OPTIONS[family]), places), line=True) for name in names]
+    curves = [
+        Series(name, places, climb(tr.loss(name, **OPTIONS[family]), places), line=True)
+        for name in names
+    ]
     write_picture(
         f"climb-{family}.svg",
         [Series("1 - NDCG", places, cost(places), line=True), *curves],

@@ -1,4 +1,6 @@
-"""Gradients, trainings and first calls compared with LightGBM's own objectives: 6,000 queries of 120 documents."""
+"""Gradients, trainings and first calls compared with LightGBM's own objectives: 6,000 queries of
+120 documents.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ ROUNDS = 7
 
 def labels_and_offsets() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
     rng = np.random.default_rng(0)
-    labels = rng.choice(5, QUERIES * DOCUMENTS, p=tr.simulate.web_search.LABEL_SHARES).astype(np.float32)
+    labels = rng.choice(5, QUERIES * DOCUMENTS, p=tr.simulate.web_search.LABEL_SHARES).astype(
+        np.float32
+    )
     return labels, np.arange(QUERIES + 1, dtype=np.int64) * DOCUMENTS
 
 
@@ -33,7 +37,11 @@ def features_of(labels: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 
 def gradient(
-    name: str, labels: npt.NDArray[Any], offsets: npt.NDArray[Any], threads: int = THREADS, **parameters: Any
+    name: str,
+    labels: npt.NDArray[Any],
+    offsets: npt.NDArray[Any],
+    threads: int = THREADS,
+    **parameters: Any,
 ) -> Any:
     """A function that takes the next gradient of a loss, at random scores."""
     objective = tr.loss(name, **parameters).bind(labels, offsets, n_jobs=threads)
@@ -44,13 +52,17 @@ def gradient(
 
 
 def _booster(labels: npt.NDArray[np.float32], objective: str, **parameters: Any) -> Any:
-    """LightGBM on one trivial feature with two leaves: what is left of its time is the objective's."""
+    """LightGBM on one trivial feature with two leaves: what is left of its time is the
+    objective's.
+    """
     import lightgbm as lgb
 
     x = np.random.default_rng(1).random((labels.size, 1))
     group = None if objective == "regression" else np.full(QUERIES, DOCUMENTS)
     fixed = {"num_leaves": 2, "max_bin": 3, "verbose": -1, "num_threads": 1, "min_data_in_leaf": 1}
-    booster = lgb.Booster({"objective": objective, **fixed, **parameters}, lgb.Dataset(x, labels, group=group))
+    booster = lgb.Booster(
+        {"objective": objective, **fixed, **parameters}, lgb.Dataset(x, labels, group=group)
+    )
     booster.update()
     return booster
 
@@ -79,7 +91,10 @@ def _gradients() -> Claims:
             "++ full": gradient("ndcg-loss2++", labels, offsets, 1, k=None),
             "++ k=30": gradient("ndcg-loss2++", labels, offsets, 1),
             "xendcg": gradient("xendcg", labels, offsets, 1),
-            **{how: gradient("lambdarank", labels, offsets, 1, extend=how) for how in ("static", "random", "all")},
+            **{
+                how: gradient("lambdarank", labels, offsets, 1, extend=how)
+                for how in ("static", "random", "all")
+            },
         },
         ROUNDS,
         settle=True,
@@ -90,13 +105,28 @@ def _gradients() -> Claims:
         ("lambdarank gradient, k=30", "k=30", "lgb k=30", 6.0),
         ("xendcg gradient", "xendcg", "lgb xendcg", 2.5),
     ):
-        yield speedup(f"{what} compared with LightGBM's", times[mine], times[theirs] - times["regression"], asked)
+        yield speedup(
+            f"{what} compared with LightGBM's",
+            times[mine],
+            times[theirs] - times["regression"],
+            asked,
+        )
     for how in ("static", "random", "all"):
         ratio = times[how] / times["k=30"]
-        yield f"time of lambdarank, k=30, extend={how} over without", f"{ratio:.2f}x", "at most 1.5x", ratio <= 1.5
+        yield (
+            f"time of lambdarank, k=30, extend={how} over without",
+            f"{ratio:.2f}x",
+            "at most 1.5x",
+            ratio <= 1.5,
+        )
     for what, mine, base in (("full lists", "++ full", "full"), ("k=30", "++ k=30", "k=30")):
         ratio = times[mine] / times[base]
-        yield f"time of ndcg-loss2++ over lambdarank, {what}", f"{ratio:.2f}x", "at most 1.5x", ratio <= 1.5
+        yield (
+            f"time of ndcg-loss2++ over lambdarank, {what}",
+            f"{ratio:.2f}x",
+            "at most 1.5x",
+            ratio <= 1.5,
+        )
 
 
 _LONG = """
@@ -142,7 +172,12 @@ def _first_starts() -> Claims:
             first, *others = (alone("-c", _FIRST, name, NUMBA_CACHE_DIR=folder) for _ in range(4))
         later = statistics.median(others)
         yield f"first gradient ever of {name}, compiling", f"{first:.1f} s", "under 6 s", first < 6
-        yield f"first gradient of {name} in a later process", f"{later:.2f} s", "under 1 s", later < 1
+        yield (
+            f"first gradient of {name} in a later process",
+            f"{later:.2f} s",
+            "under 1 s",
+            later < 1,
+        )
 
 
 TRAINED = tuple(tr.losses.REGISTRY)
@@ -150,10 +185,11 @@ _FAST = ", fast"
 
 
 def training_claims() -> Claims:
-    """100 trees of 255 leaves on 136 features: every loss in `Ranker` compared with LightGBM's own lambdarank.
+    """100 trees of 255 leaves on 136 features: every loss in `Ranker` compared with LightGBM's own
+    lambdarank.
 
-    Of a training that is slower than asked, the time without gradients shows what no loss could be faster than: bins,
-    and the trees that these gradients lead to.
+    Of a training that is slower than asked, the time without gradients shows what no loss could be
+    faster than: bins, and the trees that these gradients lead to.
     """
     labels, offsets = labels_and_offsets()
     data = tr.RankingData(features_of(labels), labels, offsets, np.arange(QUERIES))
@@ -177,7 +213,12 @@ def training_claims() -> Claims:
             own <= limit * reference,
         )
     fast, _ = _our_training(data, "lightgbm:lambdarank", "fast")
-    yield f"100 trees with LightGBM's lambdarank{_FAST} ({fast:.0f} s)", f"{fast / reference:.2f}x", "reported", True
+    yield (
+        f"100 trees with LightGBM's lambdarank{_FAST} ({fast:.0f} s)",
+        f"{fast / reference:.2f}x",
+        "reported",
+        True,
+    )
 
 
 def _their_training(data: tr.RankingData) -> float:
@@ -200,7 +241,13 @@ def _our_training(data: tr.RankingData, loss: str, speed: str) -> tuple[float, f
         spent.append(time.perf_counter() - start)
         return found
 
-    small = {"n_estimators": 100, "learning_rate": 0.1, "num_leaves": 255, "n_jobs": THREADS, "verbose": 0}
+    small = {
+        "n_estimators": 100,
+        "learning_rate": 0.1,
+        "num_leaves": 255,
+        "n_jobs": THREADS,
+        "verbose": 0,
+    }
     start = time.perf_counter()
     with patch.object(Gradients, "__call__", timed):
         tr.Ranker(loss=loss, speed=speed, **small).fit(data)

@@ -1,4 +1,6 @@
-"""What the pages of results share: options, progress, the comparison of systems, and differences in words."""
+"""What the pages of results share: options, progress, the comparison of systems, and differences in
+words.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ Part = Callable[[argparse.Namespace], Lines]
 T = TypeVar("T")
 
 
-def write_page(program: str, title: str, parts: Mapping[str, Part], *, repeats: int, tune: int | None = None) -> int:
+def write_page(
+    program: str, title: str, parts: Mapping[str, Part], *, repeats: int, tune: int | None = None
+) -> int:
     """Parse the command line, run the requested parts, print their lines, and write them to a page.
 
     Args:
@@ -41,7 +45,9 @@ def write_page(program: str, title: str, parts: Mapping[str, Part], *, repeats: 
     if tune is not None:
         parser.add_argument("--tune", type=int, default=tune)
     parser.add_argument("--repeats", type=int, default=repeats)
-    parser.add_argument("--only-finished", action="store_true", help="train nothing; leave out what is not there")
+    parser.add_argument(
+        "--only-finished", action="store_true", help="train nothing; leave out what is not there"
+    )
     parser.add_argument("--write", type=Path, help="write the page here")
     arguments = parser.parse_args()
     if unknown := sorted(set(arguments.parts) - set(parts)):
@@ -75,7 +81,9 @@ def compared(
     arguments: argparse.Namespace,
     **parameters: Any,
 ) -> Comparison:
-    """Compare systems on the folds of a data set, tuned and repeated; trainings are kept in a file per title."""
+    """Compare systems on the folds of a data set, tuned and repeated; trainings are kept in a file
+    per title.
+    """
     declared = _declared(systems, metrics, arguments, parameters)
     KEPT.mkdir(parents=True, exist_ok=True)
     with trainings_bar() as report:
@@ -103,14 +111,21 @@ def finished_systems(
     plan = Plan(**settle(declared, source, declared.planned(Budget())))
     with Store(store_of(title), kind="comparison") as store:
         missing = {trial.spec["system"] for trial in unfinished(plan, store)}
-    return tuple(s for s, name in zip(systems, declared.system_names, strict=True) if name not in missing)
+    return tuple(
+        s for s, name in zip(systems, declared.system_names, strict=True) if name not in missing
+    )
 
 
 def _declared(
-    systems: Sequence[Any], metrics: Sequence[str], arguments: argparse.Namespace, parameters: Mapping[str, Any]
+    systems: Sequence[Any],
+    metrics: Sequence[str],
+    arguments: argparse.Namespace,
+    parameters: Mapping[str, Any],
 ) -> Experiment:
     parameters = {"n_estimators": TREES, "early_stopping_rounds": EARLY_STOPPING, **parameters}
-    return comparison(systems, metrics, repeats=arguments.repeats, tune=arguments.tune, parameters=parameters)
+    return comparison(
+        systems, metrics, repeats=arguments.repeats, tune=arguments.tune, parameters=parameters
+    )
 
 
 def store_of(title: str) -> Path:
@@ -129,13 +144,16 @@ def protocol(arguments: argparse.Namespace, first: str) -> str:
 
 
 def steps(result: Comparison, pairs: Sequence[tuple[int, int]]) -> Lines:
-    """Describe differences between systems on the first metric, by this library's test and by the papers'."""
+    """Describe differences between systems on the first metric, by this library's test and by the
+    papers'.
+    """
     m = result.metrics[0]
     test = result.test(m)
     assert test is not None
     for i, j in pairs:
         difference, low, high, p, adjusted = (
-            float(values[j, i]) for values in (test.differences, test.low, test.high, test.p_values, test.adjusted)
+            float(values[j, i])
+            for values in (test.differences, test.low, test.high, test.p_values, test.adjusted)
         )
         later, before = (result.systems[system].values[str(m)].mean(axis=0) for system in (j, i))
         one_tailed = tr.paired_t_test(later, before, alternative="greater").p_value

@@ -17,14 +17,19 @@ def claims() -> Claims:
     from sklearn.metrics import ndcg_score
 
     rng = np.random.default_rng(0)
-    labels = rng.choice(5, (QUERIES, DOCUMENTS), p=tr.simulate.web_search.LABEL_SHARES).astype(np.float32)
+    labels = rng.choice(5, (QUERIES, DOCUMENTS), p=tr.simulate.web_search.LABEL_SHARES).astype(
+        np.float32
+    )
     scores = rng.standard_normal((QUERIES, DOCUMENTS))
     offsets = np.arange(QUERIES + 1) * DOCUMENTS
     flat_scores, flat_labels = scores.ravel(), labels.ravel()
 
     ERR.print("building ranx's Qrels and Run (not timed) ...", style="dim")
     names = [f"d{i}" for i in range(DOCUMENTS)]
-    judged = {f"q{q}": dict(zip(names, labels[q].astype(int).tolist(), strict=True)) for q in range(QUERIES)}
+    judged = {
+        f"q{q}": dict(zip(names, labels[q].astype(int).tolist(), strict=True))
+        for q in range(QUERIES)
+    }
     ranked = {f"q{q}": dict(zip(names, scores[q].tolist(), strict=True)) for q in range(QUERIES)}
     qrels, run = Qrels(judged), Run(ranked)
     ranx_evaluate(qrels, run, "ndcg_burges@10")  # compiles, and sorts both once and for all
@@ -44,7 +49,9 @@ def claims() -> Claims:
         ROUNDS,
     )
     for peer, asked in (("ranx", 5), ("ranx, sorted before", None)):
-        yield speedup(f"NDCG@10, 6,000 x 120 compared with {peer}", times["tautrank"], times[peer], asked)
+        yield speedup(
+            f"NDCG@10, 6,000 x 120 compared with {peer}", times["tautrank"], times[peer], asked
+        )
 
     expected = tr.metric("ndcg@10", ties="expected", gain="linear", empty="zero")
     coarse = np.round(scores, 1)  # many ties, as trees give

@@ -1,9 +1,10 @@
 """How long a training takes until it ranks as well as LightGBM's own lambdarank does at its end.
 
-All trainings have the same leaves and learning rate. What counts is the processor time of one thread, binning
-included: on a shared machine it is steadier than the clock. Every fifth tree is judged after the training, on thousands
-of validation queries: on 900, differences between such models are mostly chance. MSRD is trained on its five folds:
-seconds are added up, and every query validates one of the five models and tests another.
+All trainings have the same leaves and learning rate. What counts is the processor time of one
+thread, binning included: on a shared machine it is steadier than the clock. Every fifth tree is
+judged after the training, on thousands of validation queries: on 900, differences between such
+models are mostly chance. MSRD is trained on its five folds: seconds are added up, and every query
+validates one of the five models and tests another.
 """
 
 from __future__ import annotations
@@ -50,31 +51,51 @@ def simulated(queries: int = 1800) -> list[Splits]:
 DATA = {"simulated": simulated, "MSRD": partial(folds_of, "msrd")}
 
 
-def trained_on(splits: Splits, loss: str, trees: int, parameters: dict[str, Any]) -> tuple[F64, F64, F64]:
-    """Train once: after every fifth tree, the seconds, and the value of each validation and of each test query."""
+def trained_on(
+    splits: Splits, loss: str, trees: int, parameters: dict[str, Any]
+) -> tuple[F64, F64, F64]:
+    """Train once: after every fifth tree, the seconds, and the value of each validation and of each
+    test query.
+    """
     times: list[float] = []
 
     def note(step: Step) -> None:
         times.append(time.process_time() - start)
 
-    how = {"n_estimators": trees, "learning_rate": RATE, "num_leaves": LEAVES, "early_stopping_rounds": None}
+    how = {
+        "n_estimators": trees,
+        "learning_rate": RATE,
+        "num_leaves": LEAVES,
+        "early_stopping_rounds": None,
+    }
     ranker = tr.Ranker(loss=loss, metric="ndcg@10", n_jobs=1, verbose=0, **how, **parameters)
     start = time.process_time()
     ranker.fit(splits.train, callbacks=[note])
     at = range(min(EVERY, trees), trees + 1, EVERY)
     metric = tr.metric("ndcg@10")
     valid, test = (
-        np.array([metric.per_query(ranker.predict(part, num_iteration=n), part.labels, part.offsets) for n in at])
+        np.array(
+            [
+                metric.per_query(ranker.predict(part, num_iteration=n), part.labels, part.offsets)
+                for n in at
+            ]
+        )
         for part in (splits.valid, splits.test)
     )
     return np.array([times[n - 1] for n in at]), valid, test
 
 
 def trained(folds: Sequence[Splits], *how: Any) -> dict[str, Any]:
-    """Train on every fold: the seconds of all, the validation value over all, and the test value of each query."""
+    """Train on every fold: the seconds of all, the validation value over all, and the test value of
+    each query.
+    """
     seconds, valid, test = zip(*(trained_on(splits, *how) for splits in folds), strict=True)
     means = np.nanmean(np.concatenate(valid, axis=1), axis=1)
-    return {"seconds": np.sum(seconds, axis=0).tolist(), "valid": means.tolist(), "test": np.concatenate(test, axis=1)}
+    return {
+        "seconds": np.sum(seconds, axis=0).tolist(),
+        "valid": means.tolist(),
+        "test": np.concatenate(test, axis=1),
+    }
 
 
 def curves(name: str, folds: Sequence[Splits], trees: int = TREES) -> dict[str, dict[str, Any]]:
@@ -91,12 +112,19 @@ def curves(name: str, folds: Sequence[Splits], trees: int = TREES) -> dict[str, 
 
 
 def rows(name: str, found: dict[str, dict[str, Any]]) -> Claims:
-    """Time to the reference's final validation value over its whole time; that model's difference on test queries."""
+    """Time to the reference's final validation value over its whole time; that model's difference
+    on test queries.
+    """
     reference = next(iter(found.values()))
     goal, total = reference["valid"][-1], reference["seconds"][-1]
     # The model that first ranks as well, or the last one.
-    reached = [next((i for i, value in enumerate(each["valid"]) if value >= goal), -1) for each in found.values()]
-    tests = np.array([each["test"][at] for each, at in zip(found.values(), (-1, *reached[1:]), strict=True)])
+    reached = [
+        next((i for i, value in enumerate(each["valid"]) if value >= goal), -1)
+        for each in found.values()
+    ]
+    tests = np.array(
+        [each["test"][at] for each, at in zip(found.values(), (-1, *reached[1:]), strict=True)]
+    )
     tests = tests[:, ~np.isnan(tests[0])]
     tested = tr.systems_test(tests[:, np.newaxis], baseline=0)
     shares, worse = {}, {}
@@ -110,8 +138,13 @@ def rows(name: str, found: dict[str, dict[str, Any]]) -> Claims:
         what = f"{name}, {system}: to NDCG@10 {goal:.4f} on validation data ({trees} trees; all {every} "
         what += f"{each['seconds'][-1] / total:.2f}x, to {each['valid'][-1]:.4f}; test {difference:+.4f}, p {p:.2f})"
         yield what, "not reached" if reached[i] < 0 else f"{shares[system]:.2f}x", "reported", True
-    best = min((system for system in shares if not system.startswith("LightGBM")), key=shares.__getitem__)
-    for what, system, limit in (("the best of our losses", best, 0.4), ("lambdarank, fast", "lambdarank, fast", 0.6)):
+    best = min(
+        (system for system in shares if not system.startswith("LightGBM")), key=shares.__getitem__
+    )
+    for what, system, limit in (
+        ("the best of our losses", best, 0.4),
+        ("lambdarank, fast", "lambdarank, fast", 0.6),
+    ):
         share = shares[system]
         said = f"{share:.2f}x" if np.isfinite(share) else "not reached"
         end = ", worse on test" if worse[system] else ""
@@ -135,7 +168,12 @@ def main() -> None:
     parser.add_argument("--queries", type=int, help="number of simulated training queries")
     given = parser.parse_args()
     folds = simulated(given.queries) if given.queries else DATA[given.data]()
-    json.dump(list(rows(given.data, curves(given.data, folds, given.trees))), sys.stdout, indent=1, default=bool)
+    json.dump(
+        list(rows(given.data, curves(given.data, folds, given.trees))),
+        sys.stdout,
+        indent=1,
+        default=bool,
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""Random models of LightGBM and XGBoost, and random rows that meet their thresholds: what scoring is compared on.
+"""Random models of LightGBM and XGBoost, and random rows that meet their thresholds: what scoring
+is compared on.
 
-`python -m bench.random_models --rows 10000000` compares every score of this library with the tool's own, bit by bit.
+`python -m bench.random_models --rows 10000000` compares every score of this library with the tool's
+own, bit by bit.
 """
 
 from __future__ import annotations
@@ -20,7 +22,21 @@ from tautrank.engines.xgboost import XGBoostModel
 
 FEATURES = 9
 _BY_CATEGORY = (7, 8)
-_EDGES = [0.0, -0.0, 1e-35, -1e-35, 1.1e-35, 9e-36, 1e-45, -1e-45, 1e-40, 1.0, 3.4e38, -3.4e38, 16777216.0]
+_EDGES = [
+    0.0,
+    -0.0,
+    1e-35,
+    -1e-35,
+    1.1e-35,
+    9e-36,
+    1e-45,
+    -1e-45,
+    1e-40,
+    1.0,
+    3.4e38,
+    -3.4e38,
+    16777216.0,
+]
 _ROWS = 10_000
 
 
@@ -29,35 +45,54 @@ def thresholds(rng: np.random.Generator, n: int) -> Any:
     single = rng.standard_normal(n).astype(np.float32)
     between = np.nextafter(single, np.float32(np.inf)).astype(np.float64)
     edges = rng.choice([*_EDGES, 1e300, -1e300, 1e-300], n)
-    choices = [single.astype(np.float64), (single + between) / 2, edges, np.round(single.astype(np.float64), 1)]
+    choices = [
+        single.astype(np.float64),
+        (single + between) / 2,
+        edges,
+        np.round(single.astype(np.float64), 1),
+    ]
     return np.choose(rng.integers(0, 4, n), choices)
 
 
 def rows(rng: np.random.Generator, n: int, met: Any, *, infinite: bool) -> F32:
-    """Return rows of values at and next to thresholds, around 0, missing, infinite, and of category codes."""
+    """Return rows of values at and next to thresholds, around 0, missing, infinite, and of category
+    codes.
+    """
     with np.errstate(over="ignore"):
         near = rng.choice(met, (n, FEATURES)).astype(np.float32)
         near = np.clip(near, -3.4e38, 3.4e38)
-        beside = np.nextafter(near, np.float32(np.inf) * rng.choice([-1, 1], near.shape).astype(np.float32))
-    edges = rng.choice([*_EDGES, np.nan, *([np.inf, -np.inf] if infinite else [])], near.shape).astype(np.float32)
+        beside = np.nextafter(
+            near, np.float32(np.inf) * rng.choice([-1, 1], near.shape).astype(np.float32)
+        )
+    edges = rng.choice(
+        [*_EDGES, np.nan, *([np.inf, -np.inf] if infinite else [])], near.shape
+    ).astype(np.float32)
     anything = rng.standard_normal(near.shape).astype(np.float32)
     X = np.choose(rng.integers(0, 4, near.shape), [near, beside, edges, anything])
     codes = rng.integers(-2, rng.choice([80, 1300]), (n, len(_BY_CATEGORY))).astype(np.float32)
     codes += rng.choice([0.0, 0.0, 0.5, -0.5], codes.shape).astype(np.float32)
     odd = rng.random(codes.shape) < 0.1
-    codes[odd] = rng.choice(np.array([np.nan, 1e9, -1e9, 16777216.0, 2147483648.0], np.float32), int(odd.sum()))
+    codes[odd] = rng.choice(
+        np.array([np.nan, 1e9, -1e9, 16777216.0, 2147483648.0], np.float32), int(odd.sum())
+    )
     X[:, _BY_CATEGORY] = codes
     return np.where(np.isinf(X) & ~infinite, np.float32(0), X)
 
 
 def structure(rng: np.random.Generator, leaves: int) -> tuple[list[int], list[int]]:
-    """Return the children of the splits of a random tree, ``~leaf`` for leaves; some trees are deep, some are flat."""
+    """Return the children of the splits of a random tree, ``~leaf`` for leaves; some trees are
+    deep, some are flat.
+    """
     left, right = [0] * (leaves - 1), [0] * (leaves - 1)
     spots: list[tuple[list[int], int]] = []
     recent = rng.random() < 0.3
     for split in range(leaves - 1):
         if spots:
-            at = len(spots) - 1 - int(rng.integers(min(2, len(spots)))) if recent else int(rng.integers(len(spots)))
+            at = (
+                len(spots) - 1 - int(rng.integers(min(2, len(spots))))
+                if recent
+                else int(rng.integers(len(spots)))
+            )
             children, parent = spots.pop(at)
             children[parent] = split
         spots += [(left, split), (right, split)]
@@ -67,7 +102,9 @@ def structure(rng: np.random.Generator, leaves: int) -> tuple[list[int], list[in
 
 
 def random_sizes(rng: np.random.Generator) -> Any:
-    """Return the numbers of leaves of the trees of a model: many small ones, or few with hundreds or thousands."""
+    """Return the numbers of leaves of the trees of a model: many small ones, or few with hundreds
+    or thousands.
+    """
     most = int(rng.choice([2, 8, 32, 33, 64, 120, 300, 3_000, 20_000]))
     return rng.integers(1, most + 1, int(rng.integers(1, 30 if most <= 300 else 5)))
 
@@ -105,7 +142,11 @@ def random_lightgbm(rng: np.random.Generator) -> tuple[FittedModel, Any]:
         if len(starts) > 1:
             fields |= {"cat_boundaries": starts, "cat_threshold": words}
         fields |= {"is_linear": [0], "shrinkage": [1]}
-        blocks.append(f"Tree={tree}\n" + "".join(f"{k}={' '.join(map(str, v))}\n" for k, v in fields.items()) + "\n\n")
+        blocks.append(
+            f"Tree={tree}\n"
+            + "".join(f"{k}={' '.join(map(str, v))}\n" for k, v in fields.items())
+            + "\n\n"
+        )
     names = " ".join(f"Column_{column}" for column in range(FEATURES))
     head = (
         "tree\nversion=v4\nnum_class=1\nnum_tree_per_iteration=1\nlabel_index=0\n"
@@ -113,7 +154,9 @@ def random_lightgbm(rng: np.random.Generator) -> tuple[FittedModel, Any]:
         f"feature_infos={' '.join(['[-1:1]'] * FEATURES)}\ntree_sizes=\n\n"
     )
     text = _with_sizes(
-        head + "".join(blocks) + "end of trees\n\nfeature_importances:\n\nparameters:\nend of parameters\n"
+        head
+        + "".join(blocks)
+        + "end of trees\n\nfeature_importances:\n\nparameters:\nend of parameters\n"
     )
     return LightGBMModel.from_bytes(text.encode(), FEATURES), np.concatenate(met)
 
@@ -158,7 +201,9 @@ def random_xgboost(rng: np.random.Generator) -> tuple[FittedModel, Any]:
                 "base_weights": [0.0] * nodes,
                 "categories": [code for codes in sets for code in codes],
                 "categories_nodes": with_categories,
-                "categories_segments": (np.cumsum(sizes, dtype=int) - sizes).tolist() if sizes else [],
+                "categories_segments": (np.cumsum(sizes, dtype=int) - sizes).tolist()
+                if sizes
+                else [],
                 "categories_sizes": sizes,
                 "default_left": rng.integers(0, 2, nodes).tolist(),
                 "id": number,

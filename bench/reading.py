@@ -1,4 +1,6 @@
-"""Reading LETOR text compared with scikit-learn: speed, and peak memory relative to the arrays returned."""
+"""Reading LETOR text compared with scikit-learn: speed, and peak memory relative to the arrays
+returned.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ BYTES, FEATURES, ROUNDS = 320 * 10**6, 136, 3
 _SPEED = 10
 _MEMORY = 1.5
 
-# Run in a process of its own, since the peak is a property of a process. The compiled reader is loaded before, by a
-# file that is large enough for it, as it is in any training.
+# Run in a process of its own, since the peak is a property of a process. The compiled reader is
+# loaded before, by a file that is large enough for it, as it is in any training.
 _MEASURE = """
 import json, sys, tautrank as tr
 from bench.side_by_side import peak_memory
@@ -36,9 +38,17 @@ def generated_file() -> Path:
         return path
     ERR.print(f"writing {BYTES // 10**6} MB of LETOR text to {path} (once) ...", style="dim")
     KEPT.mkdir(exist_ok=True)
-    row = "%d qid:%d " + " ".join(f"{i + 1}:%.6f" for i in range(FEATURES)) + " #docid = GX%03d-%02d-%07d inc = 1\n"
+    row = (
+        "%d qid:%d "
+        + " ".join(f"{i + 1}:%.6f" for i in range(FEATURES))
+        + " #docid = GX%03d-%02d-%07d inc = 1\n"
+    )
     data = tr.simulate.simulate_web_search(1000, n_features=FEATURES, seed=0)
-    X, labels, query = data.X.tolist(), data.labels.astype(int).tolist(), data.qid_of_document.tolist()
+    X, labels, query = (
+        data.X.tolist(),
+        data.labels.astype(int).tolist(),
+        data.qid_of_document.tolist(),
+    )
     with atomic_write(path) as file:
         written = 0
         while written < BYTES:
@@ -96,7 +106,11 @@ def claims() -> Claims:
     cached.unlink(missing_ok=True)
     tr.read_letor(path, cache=True)
     times = interleaved(
-        {"parsed": lambda: tr.read_letor(path, cache=False), "cached": lambda: tr.read_letor(path, cache=True)}, 5
+        {
+            "parsed": lambda: tr.read_letor(path, cache=False),
+            "cached": lambda: tr.read_letor(path, cache=True),
+        },
+        5,
     )
     ratio = times["parsed"] / times["cached"]
     yield (

@@ -1,7 +1,8 @@
-"""Every loss and the objectives of other tools on five data sets, and which of the differences are real.
+"""Every loss and the objectives of other tools on five data sets, and which of the differences are
+real.
 
-Writes docs/results/losses.md; run with `make results`. Finished trainings are kept, so the command can be stopped and
-run again; with ``--only-finished`` it trains nothing and writes what there is.
+Writes docs/results/losses.md; run with `make results`. Finished trainings are kept, so the command
+can be stopped and run again; with ``--only-finished`` it trains nothing and writes what there is.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from typing import Any
 import numpy as np
 
 from bench.data_sets import folds_of, simulated
-from bench.measured_page import EARLY_STOPPING, TREES, Lines, compared, finished_systems, store_of, write_page
+from bench.measured_page import (
+    EARLY_STOPPING,
+    TREES,
+    Lines,
+    compared,
+    finished_systems,
+    store_of,
+    write_page,
+)
 from tautrank.data import Splits
 from tautrank.experiments.result import Comparison
 from tautrank.significance.paired import holm
@@ -48,7 +57,8 @@ SYSTEMS = (
 )
 METRICS = ("ndcg@5", "ndcg@10", "map")
 REPEATS = 5
-# The pairs of systems that the page of version 0.1.0 decided, by NDCG@5 (two repeats, 12 configurations).
+# The pairs of systems that the page of version 0.1.0 decided, by NDCG@5 (two repeats, 12
+# configurations).
 BEFORE = {"MQ2008": (0, 190), "ClueWeb09": (0, 190)}
 
 
@@ -126,7 +136,9 @@ SETS = {
 
 @cache
 def result_on(name: str, repeats: int, only_finished: bool) -> Comparison | None:
-    """All systems on one data set, or those whose trainings are all there; None if there are fewer than two."""
+    """All systems on one data set, or those whose trainings are all there; None if there are fewer
+    than two.
+    """
     one = SETS[name]
     arguments = argparse.Namespace(repeats=repeats, tune=one.tune)
     if only_finished and not store_of(name).is_file():
@@ -143,7 +155,9 @@ def significance(result: Comparison, m: str, baseline: str | None = None) -> Sys
     """The test of all pairs of systems, or of all with a baseline."""
     names = [system.name for system in result.systems]
     values = np.array([system.values[m] for system in result.systems])
-    return systems_test(values, result.overlap, baseline=names.index(baseline) if baseline else None)
+    return systems_test(
+        values, result.overlap, baseline=names.index(baseline) if baseline else None
+    )
 
 
 def pairs_decided(test: SystemsTest) -> tuple[int, int]:
@@ -204,7 +218,11 @@ def section(name: str, arguments: argparse.Namespace) -> Lines:
     result = result_on(name, arguments.repeats, arguments.only_finished)
     if result is None:
         return
-    left = [system for system in SETS[name].systems if system not in {one.name for one in result.systems}]
+    left = [
+        system
+        for system in SETS[name].systems
+        if system not in {one.name for one in result.systems}
+    ]
     yield from (f"## {name}", "", *([SETS[name].cut, ""] if SETS[name].cut else []))
     if left:
         yield from (f"Not finished yet: {', '.join(left)}.", "")
@@ -216,7 +234,8 @@ def section(name: str, arguments: argparse.Namespace) -> Lines:
         clearest = int(np.nanargmin(np.where(test.differences > 0, test.p_values, np.nan)))
         better, worse = divmod(clearest, len(names))
         difference, low, high, p = (
-            values[better, worse] for values in (test.differences, test.low, test.high, test.adjusted)
+            values[better, worse]
+            for values in (test.differences, test.low, test.high, test.adjusted)
         )
         yield (
             f"- {m}: {won} of {pairs} pairs differ; the clearest is {names[better]} over {names[worse]}, "
@@ -227,18 +246,26 @@ def section(name: str, arguments: argparse.Namespace) -> Lines:
 
 
 def table(result: Comparison) -> Lines:
-    """A row per system: means, and by the first metric the systems that it is better than, of all pairs."""
+    """A row per system: means, and by the first metric the systems that it is better than, of all
+    pairs.
+    """
     test, letters = significance(result, METRICS[0]), "abcdefghijklmnopqrstuvwxyz"
     yield f"|  | system | {METRICS[0]} | better than | {' | '.join(METRICS[1:])} | all tried | trees | seconds |"
     yield f"|{'---|' * (len(METRICS) + 6)}"
     for i, system in enumerate(result.systems):
         means = {m: system.means(m) for m in METRICS}
         won = [
-            j for j in range(len(result.systems)) if test.adjusted[i, j] <= test.level and test.differences[i, j] > 0
+            j
+            for j in range(len(result.systems))
+            if test.adjusted[i, j] <= test.level and test.differences[i, j] > 0
         ]
         first, *others = (float(mean.mean()) for mean in means.values())
         tried = f"{np.mean(system.untuned[METRICS[0]]):.4f}" if system.untuned else "-"
-        cells = [letters[i], f"`{system.name}`", f"{first:.4f} ±{np.std(means[METRICS[0]], ddof=1):.4f}"]
+        cells = [
+            letters[i],
+            f"`{system.name}`",
+            f"{first:.4f} ±{np.std(means[METRICS[0]], ddof=1):.4f}",
+        ]
         cells += ["".join(letters[j] for j in won), *(f"{mean:.4f}" for mean in others), tried]
         yield f"| {' | '.join([*cells, f'{np.mean(system.trees):.0f}', f'{np.mean(system.seconds):.1f}'])} |"
     yield from (
@@ -271,7 +298,10 @@ def together(arguments: argparse.Namespace) -> Lines:
             if system in places[name]
         }
         if found:
-            rows[system] = found, combined_test(*np.array([values[:3] for values in found.values()]).T)
+            rows[system] = (
+                found,
+                combined_test(*np.array([values[:3] for values in found.values()]).T),
+            )
     adjusted = dict(zip(rows, holm([both.p_value for _, both in rows.values()]), strict=True))
     yield from (
         f"## All data sets together: {m} minus {BASELINE}'s",
@@ -292,8 +322,14 @@ def together(arguments: argparse.Namespace) -> Lines:
             difference, p = found[name][0], found[name][3]
             cells.append(f"**{difference:+.4f}**" if p <= 0.05 else f"{difference:+.4f}")
         sure = f"{both.difference:+.4f}"
-        cells += [f"**{sure}**" if adjusted[system] <= 0.05 else sure, f"{both.low:+.4f} to {both.high:+.4f}"]
-        cells += ["<.0001" if adjusted[system] < 1e-4 else f"{adjusted[system]:.4f}", f"{both.detectable:.4f}"]
+        cells += [
+            f"**{sure}**" if adjusted[system] <= 0.05 else sure,
+            f"{both.low:+.4f} to {both.high:+.4f}",
+        ]
+        cells += [
+            "<.0001" if adjusted[system] < 1e-4 else f"{adjusted[system]:.4f}",
+            f"{both.detectable:.4f}",
+        ]
         yield f"| `{system}` | {' | '.join(cells)} |"
     yield ""
 
@@ -307,4 +343,8 @@ PARTS = {
 
 
 if __name__ == "__main__":
-    sys.exit(write_page("bench.results", "All losses and other tools on five data sets", PARTS, repeats=REPEATS))
+    sys.exit(
+        write_page(
+            "bench.results", "All losses and other tools on five data sets", PARTS, repeats=REPEATS
+        )
+    )

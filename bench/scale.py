@@ -1,8 +1,10 @@
-"""Time and memory by the number of documents, beside LightGBM's; `python -m bench.scale --write` for the documents.
+"""Time and memory by the number of documents, beside LightGBM's; `python -m bench.scale --write`
+for the documents.
 
-Each tool reads a file of LETOR text, trains ten trees, scores the documents and evaluates the scores, in a process of
-its own, with one thread. Seconds are those of the processor. LightGBM bins while it reads, and reads the file again to
-score it; text of more than 2 GiB it reads twice (``two_round``), which takes less memory.
+Each tool reads a file of LETOR text, trains ten trees, scores the documents and evaluates the
+scores, in a process of its own, with one thread. Seconds are those of the processor. LightGBM bins
+while it reads, and reads the file again to score it; text of more than 2 GiB it reads twice
+(``two_round``), which takes less memory.
 """
 
 from __future__ import annotations
@@ -30,17 +32,24 @@ _BEGIN, _END = "<!-- scale: written by bench/scale.py -->", "<!-- end of scale -
 
 
 def file_of(documents: int) -> Path:
-    """A file of LETOR text with about this many documents, made once; LightGBM reads queries from a file beside it."""
+    """A file of LETOR text with about this many documents, made once; LightGBM reads queries from a
+    file beside it.
+    """
     path = KEPT / f"scale-{documents}.txt"
     if not path.exists():
         KEPT.mkdir(exist_ok=True)
         block = min(documents, 100_000)
-        data = tr.simulate.simulate_web_search(block // LENGTH, n_features=FEATURES, mean_length=LENGTH, seed=0)
+        data = tr.simulate.simulate_web_search(
+            block // LENGTH, n_features=FEATURES, mean_length=LENGTH, seed=0
+        )
         row = "%d " + " ".join(f"{i + 1}:%.5g" for i in range(FEATURES)) + "\n"
         rows = zip(data.labels.tolist(), data.X.tolist(), strict=True)
         text = "".join(row % (label, *values) for label, values in rows).encode()
         times = documents // block
-        write_whole(path.with_name(f"{path.name}.query"), "".join(f"{size}\n" for size in data.sizes.tolist() * times))
+        write_whole(
+            path.with_name(f"{path.name}.query"),
+            "".join(f"{size}\n" for size in data.sizes.tolist() * times),
+        )
         with atomic_write(path) as file:
             for _ in range(times):
                 file.write(text)
@@ -50,7 +59,9 @@ def file_of(documents: int) -> Path:
 def ours(path: str) -> dict[str, Callable[[], Any]]:
     kept: dict[str, Any] = {}
     judge = tr.metric("ndcg@10")
-    ranker = tr.Ranker(n_estimators=TREES, num_leaves=LEAVES, early_stopping_rounds=None, n_jobs=1, verbose=0)
+    ranker = tr.Ranker(
+        n_estimators=TREES, num_leaves=LEAVES, early_stopping_rounds=None, n_jobs=1, verbose=0
+    )
     return {
         "reading": lambda: kept.update(data=tr.read_letor(path, cache=False, n_jobs=1)),
         "training": lambda: ranker.fit(kept["data"]),
@@ -63,7 +74,13 @@ def theirs(path: str) -> dict[str, Callable[[], Any]]:
     import lightgbm as lgb
 
     kept: dict[str, Any] = {}
-    how = {"objective": "lambdarank", "metric": "ndcg", "eval_at": [10], "num_leaves": LEAVES, "learning_rate": 0.05}
+    how = {
+        "objective": "lambdarank",
+        "metric": "ndcg",
+        "eval_at": [10],
+        "num_leaves": LEAVES,
+        "learning_rate": 0.05,
+    }
     how |= {"num_threads": 1, "verbosity": -1, "two_round": Path(path).stat().st_size > 2**31}
 
     def train() -> None:
@@ -80,7 +97,9 @@ def theirs(path: str) -> dict[str, Callable[[], Any]]:
 
 
 def measured(tool: str, path: str) -> dict[str, tuple[float, int]]:
-    """Processor seconds of each step, and the peak memory after it; what is compiled was compiled before."""
+    """Processor seconds of each step, and the peak memory after it; what is compiled was compiled
+    before.
+    """
     found = {}
     for step, run in (ours if tool == TOOLS[0] else theirs)(path).items():
         start = time.process_time()
@@ -90,7 +109,9 @@ def measured(tool: str, path: str) -> dict[str, tuple[float, int]]:
 
 
 def page(found: dict[str, dict[str, Any]]) -> str:
-    """The table: seconds of each step and peak memory, ours / LightGBM's, by the number of documents."""
+    """The table: seconds of each step and peak memory, ours / LightGBM's, by the number of
+    documents.
+    """
     sizes = sorted({int(key.split()[1]) for key in found})
     rows = []
     for size in sizes:
@@ -99,7 +120,10 @@ def page(found: dict[str, dict[str, Any]]) -> str:
         memory = " / ".join(f"{each[STEPS[-1]][1] / 2**20:,.0f} MiB" for each in both)
         rows.append((f"{size:,}", *cells, memory))
     table = ReportTable.of(("documents", *STEPS, "peak memory"), rows).to_markdown().rstrip()
-    for name, at, unit in (("scale-time.svg", 0, "seconds"), ("scale-memory.svg", 1, "peak memory, MiB")):
+    for name, at, unit in (
+        ("scale-time.svg", 0, "seconds"),
+        ("scale-memory.svg", 1, "peak memory, MiB"),
+    ):
         lines = [
             Series(
                 f"{tool}: {step}",
@@ -110,7 +134,9 @@ def page(found: dict[str, dict[str, Any]]) -> str:
             for step in (STEPS[:3] if not at else STEPS[-1:])
             for tool in TOOLS
         ]
-        write_picture(name, lines, title=name, x_label="documents", y_label=unit, log_x=True, log_y=True)
+        write_picture(
+            name, lines, title=name, x_label="documents", y_label=unit, log_x=True, log_y=True
+        )
     pictures = "![Seconds by documents](pictures/scale-time.svg)\n\n![Memory by documents](pictures/scale-memory.svg)"
     return f"{table}\n\n{pictures}"
 
@@ -118,7 +144,9 @@ def page(found: dict[str, dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--most", type=int, default=SIZES[-2], help="largest number of documents")
-    parser.add_argument("--write", action="store_true", help="write table and pictures to docs/performance.md")
+    parser.add_argument(
+        "--write", action="store_true", help="write table and pictures to docs/performance.md"
+    )
     parser.add_argument("--alone", nargs=2, metavar=("TOOL", "FILE"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.alone:
@@ -128,7 +156,9 @@ def main() -> None:
     measured(TOOLS[0], str(file_of(SIZES[0])))  # compiles
     for size in (size for size in SIZES if size <= given.most):
         for tool in TOOLS:
-            found[f"{tool} {size}"] = alone("-m", "bench.scale", "--alone", tool, str(file_of(size)))
+            found[f"{tool} {size}"] = alone(
+                "-m", "bench.scale", "--alone", tool, str(file_of(size))
+            )
             print(tool, size, found[f"{tool} {size}"], file=sys.stderr, flush=True)
     text = page(found)
     print(text)

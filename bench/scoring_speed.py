@@ -1,6 +1,8 @@
-"""Scoring compared with LightGBM's own `predict`, ONNX Runtime and lleaves, on one thread; one row; the first call.
+"""Scoring compared with LightGBM's own `predict`, ONNX Runtime and lleaves, on one thread; one row;
+the first call.
 
-What is timed is the processor time of the calling thread, in which all of them work: a busy machine does not count.
+What is timed is the processor time of the calling thread, in which all of them work: a busy machine
+does not count.
 """
 
 from __future__ import annotations
@@ -50,11 +52,16 @@ def claims() -> Claims:
                     yield _faster(f"{trees:,} x {leaves} leaves, {n:,} rows", peer, times, least)
         rows = [np.ascontiguousarray(data.X[row : row + 1]) for row in range(100)]
         one = interleaved(
-            {name: (lambda score=score, rows=rows: [score(row) for row in rows]) for name, score in scorers.items()},
+            {
+                name: (lambda score=score, rows=rows: [score(row) for row in rows])
+                for name, score in scorers.items()
+            },
             _ROUNDS,
             clock=time.thread_time,
         )
-        said = ", ".join(f"{name} {seconds * 1e4:.0f}" for name, seconds in one.items() if name != "tautrank")
+        said = ", ".join(
+            f"{name} {seconds * 1e4:.0f}" for name, seconds in one.items() if name != "tautrank"
+        )
         measured = one["tautrank"] / len(rows) * 1e6
         asked = leaves <= 64
         yield (
@@ -63,7 +70,9 @@ def claims() -> Claims:
             f"at most {_MOST_MICROSECONDS:g} us" if asked else "reported",
             not asked or measured <= _MOST_MICROSECONDS,
         )
-    first = min(alone("-m", "bench.scoring_speed", str(_forest(data, *FORESTS[0]))) for _ in range(3))
+    first = min(
+        alone("-m", "bench.scoring_speed", str(_forest(data, *FORESTS[0]))) for _ in range(3)
+    )
     yield (
         "first call in a process, processor time",
         f"{first:.2f} s",
@@ -72,7 +81,9 @@ def claims() -> Claims:
     )
 
 
-def _faster(what: str, peer: str, times: dict[str, float], least: float | None) -> tuple[str, str, str, bool]:
+def _faster(
+    what: str, peer: str, times: dict[str, float], least: float | None
+) -> tuple[str, str, str, bool]:
     ratio = times[peer] / times["tautrank"]
     asked, holds = ("reported", True) if least is None else (f"{least:g}x", ratio >= least)
     return (

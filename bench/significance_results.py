@@ -1,6 +1,8 @@
-"""Does the test of systems hold its level, and what does it find? Real differences between queries and runs, resampled.
+"""Does the test of systems hold its level, and what does it find? Real differences between queries
+and runs, resampled.
 
-python -m bench.significance_results [material] [level] [resampling] [themselves] [--write docs/results/significance.md]
+python -m bench.significance_results [material] [level] [resampling] [themselves] [--write
+docs/results/significance.md]
 """
 
 from __future__ import annotations
@@ -22,12 +24,23 @@ from tautrank.arguments import job_count
 from tautrank.arrays import F64
 from tautrank.commands.output import trainings_bar
 from tautrank.experiments.compare import DEFAULT_LOSSES, compare_splits, comparison
-from tautrank.significance.systems import Parts, errors_of, judge, parts_of, resampled_systems_test, systems_test
+from tautrank.significance.systems import (
+    Parts,
+    errors_of,
+    judge,
+    parts_of,
+    resampled_systems_test,
+    systems_test,
+)
 
 METRIC = "ndcg@5"
 TRAINING = {"n_estimators": 50, "learning_rate": 0.1, "feature_fraction": 0.5}
 QUERIES, RUNS, RUN_SDS = (60, 564, 2000), (1, 2, 5, 20), (0.0, 0.005, 0.01)
-SCENARIOS = {"equal": 0.0, "unequal": 0.0, "shared": 1 / 3}  # and the overlap that the test is given
+SCENARIOS = {
+    "equal": 0.0,
+    "unequal": 0.0,
+    "shared": 1 / 3,
+}  # and the overlap that the test is given
 SHARED = 0.15
 LEVEL, TRUE = 0.05, 0.02
 REPLICATIONS = 2000
@@ -36,7 +49,9 @@ RESAMPLED, RESAMPLED_SD = 1000, 0.005
 
 @cache
 def trained(data: str, losses: tuple[str, ...], repeats: int) -> F64:
-    """Train the losses on five folds, repeatedly; values [systems, runs, queries] without skipped queries."""
+    """Train the losses on five folds, repeatedly; values [systems, runs, queries] without skipped
+    queries.
+    """
     KEPT.mkdir(exist_ok=True)
     declared = comparison(losses, [METRIC], repeats=repeats, parameters=TRAINING)
     with trainings_bar() as report:
@@ -52,18 +67,25 @@ def trained(data: str, losses: tuple[str, ...], repeats: int) -> F64:
 
 
 def effects_of(values: F64) -> tuple[F64, F64]:
-    """Divide values into what each system adds on each query, and on each query in each run; all means are removed.
+    """Divide values into what each system adds on each query, and on each query in each run; all
+    means are removed.
 
-    Noise in the query effects is not removed: the simulated queries vary a little more than the real ones.
+    Noise in the query effects is not removed: the simulated queries vary a little more than the
+    real ones.
     """
     by_query = values.mean(1)
     rest = values - by_query[:, None]
     runs = values.shape[1]
-    return by_query - by_query.mean(1, keepdims=True), (rest - rest.mean(2, keepdims=True)) * np.sqrt(runs / (runs - 1))
+    return by_query - by_query.mean(1, keepdims=True), (
+        rest - rest.mean(2, keepdims=True)
+    ) * np.sqrt(runs / (runs - 1))
 
 
-def drawn(query: F64, rest: F64, systems: int, runs: int, queries: int, rng: np.random.Generator) -> F64:
-    """Draw queries with replacement, for each of them runs with replacement: no system is better, no run is.
+def drawn(
+    query: F64, rest: F64, systems: int, runs: int, queries: int, rng: np.random.Generator
+) -> F64:
+    """Draw queries with replacement, for each of them runs with replacement: no system is better,
+    no run is.
 
     Two systems are a pair of the real ones, drawn at random.
     """
@@ -74,7 +96,9 @@ def drawn(query: F64, rest: F64, systems: int, runs: int, queries: int, rng: np.
 
 
 def run_effects(scenario: str, sd: float, systems: int, runs: int, rng: np.random.Generator) -> F64:
-    """Draw what each system gains in each run, such that the difference of two systems has the given sd on average."""
+    """Draw what each system gains in each run, such that the difference of two systems has the
+    given sd on average.
+    """
     spread = np.ones(systems)
     if scenario == "unequal":
         spread = rng.permutation(np.linspace(0.3, 1.7, systems))
@@ -86,17 +110,20 @@ def run_effects(scenario: str, sd: float, systems: int, runs: int, rng: np.rando
 
 
 def found(differences: F64, errors: F64, degrees: F64) -> list[float]:
-    """Return the share of pairs called different as they are, and if the first of each were better by TRUE."""
+    """Return the share of pairs called different as they are, and if the first of each were better
+    by TRUE.
+    """
     pairs = np.triu_indices_from(differences, 1)
     t = np.abs(differences[pairs] + [[0.0], [TRUE]]) / errors[pairs]
     return np.mean(2 * stdtr(degrees[pairs], -t) < LEVEL, axis=1).tolist()  # type: ignore[no-any-return]
 
 
 def with_runs(parts: Parts, of_runs: F64, effects: F64) -> Parts:
-    """Return the parts of values to which run effects are added; of_runs are the values' means over queries.
+    """Return the parts of values to which run effects are added; of_runs are the values' means over
+    queries.
 
-    What is the same on all queries changes the means of systems and runs and nothing else: no need to look at every
-    query again.
+    What is the same on all queries changes the means of systems and runs and nothing else: no need
+    to look at every query again.
     """
     moved = of_runs + effects
     own = moved - moved.mean(0) - moved.mean(1, keepdims=True) + moved.mean()
@@ -115,10 +142,14 @@ def simulated(query: F64, rest: F64, shape: tuple[int, int, int]) -> dict[tuple[
             effects = run_effects(scenario, sd, *shape[:2], rng)
             moved = with_runs(parts, of_runs, effects)
             errors, degrees = errors_of(moved, SCENARIOS[scenario])
-            counts[scenario, sd] += found(np.subtract.outer(moved.means, moved.means), errors, degrees)
+            counts[scenario, sd] += found(
+                np.subtract.outer(moved.means, moved.means), errors, degrees
+            )
     # The shortcut is the test itself.
     whole = systems_test(values + effects[:, :, None], SCENARIOS[scenario])
-    np.testing.assert_allclose(whole.p_values, judge(moved, SCENARIOS[scenario]).p_values, rtol=1e-6)
+    np.testing.assert_allclose(
+        whole.p_values, judge(moved, SCENARIOS[scenario]).p_values, rtol=1e-6
+    )
     return {key: count / REPLICATIONS for key, count in counts.items()}
 
 
@@ -126,7 +157,9 @@ def material(arguments: argparse.Namespace) -> Lines:
     """The sizes of the real effects."""
     values = trained("mq2008", DEFAULT_LOSSES, arguments.repeats)
     pairs = list(itertools.combinations(values, 2))
-    query, rest = (np.sqrt(np.mean([np.var(effects_of((a - b)[None])[i]) for a, b in pairs])) for i in (0, 1))
+    query, rest = (
+        np.sqrt(np.mean([np.var(effects_of((a - b)[None])[i]) for a, b in pairs])) for i in (0, 1)
+    )
     run = [_run_sd(a - b) for a, b in pairs]
     mean = np.sqrt(np.mean([np.var((a - b).mean(1), ddof=1) for a, b in pairs]))
     yield f"""\
@@ -190,7 +223,10 @@ def resampling(arguments: argparse.Namespace) -> Lines:
                 tests[scenario] += found(result.differences, result.standard_errors, result.degrees)
                 if scenario == "equal":
                     d = np.nanmean(values[0] - values[1], axis=1)
-                    pair = [tr.corrected_resampled_t_test(d + by, test_fraction=0.2) for by in (0.0, TRUE)]
+                    pair = [
+                        tr.corrected_resampled_t_test(d + by, test_fraction=0.2)
+                        for by in (0.0, TRUE)
+                    ]
                     corrected += [test.p_value < LEVEL for test in pair]
         rates = [tests[scenario][i] for i in (0, 1) for scenario in SCENARIOS] + corrected.tolist()
         yield f"| {trials} | " + " | ".join(f"{rate / RESAMPLED:.3f}" for rate in rates) + " |"
@@ -215,7 +251,9 @@ def themselves(arguments: argparse.Namespace) -> Lines:
     """The same loss twice, with other seeds."""
     values = trained("mq2007", tuple(loss for loss in TWICE for _ in range(2)), 5)
     together = systems_test(values)
-    plain = [tr.paired_t_test(values[i, 0], values[i + 1, 0]).p_value for i in range(0, len(values), 2)]
+    plain = [
+        tr.paired_t_test(values[i, 0], values[i + 1, 0]).p_value for i in range(0, len(values), 2)
+    ]
     yield f"""\
 ## The same loss twice
 
@@ -247,12 +285,19 @@ Which of the two trainings of a run comes first is arbitrary. Over all exchanges
 
 
 def _exchanged(values: F64, first: int) -> list[float]:
-    """Return how often a loss differs from itself, together and alone, over all exchanges of the two in later runs."""
+    """Return how often a loss differs from itself, together and alone, over all exchanges of the
+    two in later runs.
+    """
     found = []
     for exchange in itertools.product((False, True), repeat=values.shape[1] - 1):
         moved, twin = values.copy(), slice(first, first + 2)
-        moved[twin] = np.where(np.array([False, *exchange])[:, None], values[twin][::-1], values[twin])
-        p_values = systems_test(moved).p_values[first, first + 1], systems_test(moved[twin]).p_values[0, 1]
+        moved[twin] = np.where(
+            np.array([False, *exchange])[:, None], values[twin][::-1], values[twin]
+        )
+        p_values = (
+            systems_test(moved).p_values[first, first + 1],
+            systems_test(moved[twin]).p_values[0, 1],
+        )
         found.append([p < LEVEL for p in p_values])
     return np.mean(found, axis=0).tolist()  # type: ignore[no-any-return]
 
@@ -261,4 +306,8 @@ PARTS = {"material": material, "level": level, "resampling": resampling, "themse
 
 
 if __name__ == "__main__":
-    sys.exit(write_page("bench.significance_results", "Significance: level and power", PARTS, tune=0, repeats=10))
+    sys.exit(
+        write_page(
+            "bench.significance_results", "Significance: level and power", PARTS, tune=0, repeats=10
+        )
+    )

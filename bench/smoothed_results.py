@@ -1,7 +1,8 @@
-"""Optimising a smoothed metric: defaults, StochasticRank's Tables 1 and 3, and metrics trained directly.
+"""Optimising a smoothed metric: defaults, StochasticRank's Tables 1 and 3, and metrics trained
+directly.
 
-Writes docs/results/smoothed.md; run with `make results`. Finished trainings are kept in .bench, so it can be
-stopped and run again.
+Writes docs/results/smoothed.md; run with `make results`. Finished trainings are kept in .bench, so
+it can be stopped and run again.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ TOY_SEEDS = 10
 TOY_LANGEVIN = tr.Langevin(temperature=1e3, shrink_rate=1e-3)
 LANGEVIN = tr.Langevin(temperature=1e8, shrink_rate=1e-4)
 
-# ---------------------------------------------------------------------------------------------------- defaults
+# ----------------------------------------------------------------------------------------------------
+# defaults
 
 TREES: dict[str, Any] = {
     "n_estimators": 100,
@@ -59,7 +61,9 @@ TREES: dict[str, Any] = {
 
 
 def defaults(arguments: argparse.Namespace) -> Lines:
-    """Validation NDCG@5 of every form with all other parameters at their defaults, over the folds and a few seeds."""
+    """Validation NDCG@5 of every form with all other parameters at their defaults, over the folds
+    and a few seeds.
+    """
     yield from (
         "## All other parameters at their defaults",
         "",
@@ -90,17 +94,27 @@ def defaults(arguments: argparse.Namespace) -> Lines:
         for loss, values in rows.items():
             means, differences = values[:, used].mean(axis=1), (values - base)[:, used].mean(axis=1)
             holds = "yes" if (differences > -error).all() else "**no**"
-            cells = (f"{means[0]:.4f}", f"{differences[0]:+.4f}", f"{means[1]:.4f}", f"{differences[1]:+.4f}", holds)
+            cells = (
+                f"{means[0]:.4f}",
+                f"{differences[0]:+.4f}",
+                f"{means[1]:.4f}",
+                f"{differences[1]:+.4f}",
+                holds,
+            )
             yield f"| {loss} | {' | '.join(cells)} |"
         yield ""
 
 
 def _validation(loss: str, splits: Sequence[Splits], seed: int) -> np.ndarray[Any, Any]:
-    """Per validation query, NDCG@5 after the best tree and after the last, fold after fold: ``[2, queries]``."""
+    """Per validation query, NDCG@5 after the best tree and after the last, fold after fold:
+    ``[2, queries]``.
+    """
     judge = tr.metric("ndcg@5")
     found: list[list[np.ndarray[Any, Any]]] = [[], []]
     for fold in splits:
-        ranker = tr.Ranker(loss=loss, metric=judge, random_state=seed, **TREES).fit(fold.train, fold.valid)
+        ranker = tr.Ranker(loss=loss, metric=judge, random_state=seed, **TREES).fit(
+            fold.train, fold.valid
+        )
         assert fold.valid is not None
         booster = ranker.model_.booster
         for place, trees in enumerate((ranker.best_iteration_, ranker.n_trees_)):
@@ -109,14 +123,18 @@ def _validation(loss: str, splits: Sequence[Splits], seed: int) -> np.ndarray[An
     return np.array([np.concatenate(values) for values in found])
 
 
-# ---------------------------------------------------------------------------------------------------- Table 1
+# ----------------------------------------------------------------------------------------------------
+# Table 1
 
 
 def toy_ends(loss: str, seeds: int = TOY_SEEDS, **parameters: Any) -> list[float]:
     """NDCG@3 on the five documents after 1,000 trees, one for each seed."""
     data = five_documents()
     settings = {**TOY, **parameters, "metric": "ndcg@3", "n_jobs": 1, "verbose": 0}
-    return [tr.Ranker(loss=loss, random_state=seed, **settings).fit(data).score(data) for seed in range(seeds)]
+    return [
+        tr.Ranker(loss=loss, random_state=seed, **settings).fit(data).score(data)
+        for seed in range(seeds)
+    ]
 
 
 # Found by following gradient steps on the three scores themselves, without trees.
@@ -154,10 +172,14 @@ def table1(arguments: argparse.Namespace) -> Lines:
     rows: list[tuple[str, str, dict[str, Any]]] = [(loss, ".903", {}) for loss in stuck]
     rows += [(loss, "", {}) for loss in others]
     scales = ("plain", "curvature")
-    for estimator, sigma, scale in itertools.product(("exact", "ccs"), (0.1, 0.3, 1.0, 2.0), scales):
+    for estimator, sigma, scale in itertools.product(
+        ("exact", "ccs"), (0.1, 0.3, 1.0, 2.0), scales
+    ):
         printed = ".903" if estimator == "ccs" and scale == "plain" and sigma == 1 else ""
         rows.append((f"softrank(estimator={estimator},sigma={sigma:g},scale={scale})", printed, {}))
-    for mu, sigma, scale, langevin in itertools.product((0, 0.1, 1.0), (0.3, 1.0), scales, (None, TOY_LANGEVIN)):
+    for mu, sigma, scale, langevin in itertools.product(
+        (0, 0.1, 1.0), (0.3, 1.0), scales, (None, TOY_LANGEVIN)
+    ):
         text = f"stochasticrank(metric=ndcg@3,sigma={sigma:g},mu={mu:g},scale={scale})"
         printed = ".917" if langevin and scale == "plain" and sigma == 1 else ""
         rows.append((text, printed, {"langevin": langevin}))
@@ -169,7 +191,8 @@ def table1(arguments: argparse.Namespace) -> Lines:
     yield from ("", _EXPLAINED)
 
 
-# ---------------------------------------------------------------------------------------------------- comparisons
+# ----------------------------------------------------------------------------------------------------
+# comparisons
 
 
 ABLATION = (
@@ -190,19 +213,36 @@ PRINTED = (70.74, 71.89, 74.55, 74.68, 74.92)
 
 def table3(arguments: argparse.Namespace) -> Lines:
     """The ablation of Table 3 on the real data sets."""
-    yield from ("## Table 3 of StochasticRank: what each part adds", "", protocol(arguments, "ndcg@5"), "")
-    yield "The first five rows are the paper's (hessian 1); it prints, on Yahoo! Set 1, " + " < ".join(
-        f"{system.name} {value:.2f}" for system, value in zip(ABLATION, PRINTED, strict=False)
+    yield from (
+        "## Table 3 of StochasticRank: what each part adds",
+        "",
+        protocol(arguments, "ndcg@5"),
+        "",
+    )
+    yield (
+        "The first five rows are the paper's (hessian 1); it prints, on Yahoo! Set 1, "
+        + " < ".join(
+            f"{system.name} {value:.2f}" for system, value in zip(ABLATION, PRINTED, strict=False)
+        )
     )
     yield ""
     for name, folds in DATA.items():
         result = compared(f"table 3, {name}", folds, ABLATION, ("ndcg@5", "ndcg@10"), arguments)
-        yield from (f"### {name}", "", result.to_markdown(), "", "Each step against the one before it, NDCG@5:", "")
+        yield from (
+            f"### {name}",
+            "",
+            result.to_markdown(),
+            "",
+            "Each step against the one before it, NDCG@5:",
+            "",
+        )
         yield from steps(result, [(i, i + 1) for i in range(len(PRINTED) - 1)])
 
 
 def metrics(arguments: argparse.Namespace) -> Lines:
-    """MRR and ERR trained directly, compared with lambdarank; each is evaluated and tuned by the metric itself."""
+    """MRR and ERR trained directly, compared with lambdarank; each is evaluated and tuned by the
+    metric itself.
+    """
     yield from ("## MRR and ERR trained directly", "")
     for judged in ("mrr", "err"):
         yield from (f"Evaluated by {judged}. " + protocol(arguments, judged), "")
@@ -218,5 +258,11 @@ PARTS = {"defaults": defaults, "table1": table1, "table3": table3, "metrics": me
 
 if __name__ == "__main__":
     sys.exit(
-        write_page("bench.smoothed_results", "Optimising a smoothed metric: measurements", PARTS, tune=8, repeats=2)
+        write_page(
+            "bench.smoothed_results",
+            "Optimising a smoothed metric: measurements",
+            PARTS,
+            tune=8,
+            repeats=2,
+        )
     )

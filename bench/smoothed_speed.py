@@ -1,4 +1,6 @@
-"""Gradients of smoothed metrics: StochasticRank compared with CatBoost's, SoftRank with a tree, and how both scale."""
+"""Gradients of smoothed metrics: StochasticRank compared with CatBoost's, SoftRank with a tree, and
+how both scale.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ from typing import Any
 import numpy as np
 
 import tautrank as tr
-from bench.loss_speed import DOCUMENTS, FEATURES, QUERIES, THREADS, features_of, gradient, labels_and_offsets
+from bench.loss_speed import (
+    DOCUMENTS,
+    FEATURES,
+    QUERIES,
+    THREADS,
+    features_of,
+    gradient,
+    labels_and_offsets,
+)
 from bench.side_by_side import Claims, interleaved, speedup
 
 CUTOFF, ROUNDS = 10, 5
@@ -27,7 +37,9 @@ def claims() -> Claims:
 
 
 def _catboost_tree(objective: str) -> Any:
-    """A function that returns the seconds one of CatBoost's trees of depth 1 on one feature takes, set-up taken off."""
+    """A function that returns the seconds one of CatBoost's trees of depth 1 on one feature takes,
+    set-up taken off.
+    """
     import catboost
 
     labels, _ = labels_and_offsets()
@@ -55,17 +67,26 @@ def _against_catboost() -> Claims:
         peer.append(theirs())
         plain.append(nothing())
     seconds, whole = float(np.median(mine)), float(np.median(peer) - np.median(plain))
-    yield speedup(f"stochasticrank gradient, ndcg@{CUTOFF} compared with CatBoost's", seconds, whole, 5)
+    yield speedup(
+        f"stochasticrank gradient, ndcg@{CUTOFF} compared with CatBoost's", seconds, whole, 5
+    )
 
 
 def _sampled() -> Claims:
     labels, offsets = labels_and_offsets()
     names = ("stochasticrank", "yetiloss", "plrank")
     more = {"metric": f"ndcg@{CUTOFF}", "samples": 10}
-    times = interleaved({name: gradient(name, labels, offsets, **more) for name in names}, ROUNDS, settle=True)
+    times = interleaved(
+        {name: gradient(name, labels, offsets, **more) for name in names}, ROUNDS, settle=True
+    )
     for name in names[1:]:
         ratio = times[name] / times["stochasticrank"]
-        yield f"{name} gradient over stochasticrank's, 10 samples", f"{ratio:.2f}x", "at most 2x", ratio <= 2
+        yield (
+            f"{name} gradient over stochasticrank's, 10 samples",
+            f"{ratio:.2f}x",
+            "at most 2x",
+            ratio <= 2,
+        )
 
 
 def _against_a_tree() -> Claims:
@@ -96,7 +117,12 @@ def _by_queries() -> Claims:
         many = gradient(name, labels, offsets)
         times = interleaved({"few": few, "many": many}, ROUNDS, settle=True)
         ratio = times["many"] / times["few"]
-        yield f"{name} gradient, {QUERIES} queries over {quarter}", f"{ratio:.1f}x", "4x, at most 5x", ratio <= 5
+        yield (
+            f"{name} gradient, {QUERIES} queries over {quarter}",
+            f"{ratio:.1f}x",
+            "4x, at most 5x",
+            ratio <= 5,
+        )
 
 
 def _by_length() -> Claims:
@@ -105,7 +131,9 @@ def _by_length() -> Claims:
     runs = {}
     for n in LENGTHS:
         queries = CURVE_DOCUMENTS // n
-        labels = rng.choice(5, queries * n, p=tr.simulate.web_search.LABEL_SHARES).astype(np.float32)
+        labels = rng.choice(5, queries * n, p=tr.simulate.web_search.LABEL_SHARES).astype(
+            np.float32
+        )
         offsets = np.arange(queries + 1) * n
         runs[n] = gradient("stochasticrank", labels, offsets, metric=f"ndcg@{CUTOFF}")
     times = interleaved({str(n): run for n, run in runs.items()}, ROUNDS, settle=True)

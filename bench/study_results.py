@@ -1,7 +1,8 @@
-"""The results of every study next to the paper's: docs/results/studies.md and one page per study and data set.
+"""The results of every study next to the paper's: docs/results/studies.md and one page per study
+and data set.
 
-Runs what is missing first (`python -m bench.study_runs`); run with `make studies`. With ``--only-finished`` it trains
-nothing and writes what there is.
+Runs what is missing first (`python -m bench.study_runs`); run with `make studies`. With
+``--only-finished`` it trains nothing and writes what there is.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ def together(parts: Sequence[Judgement], level: float) -> Judgement:
     sure = [part for part in parts if part.standard_error > 0 and part.degrees > 0]
     if len(parts) == 1 or not sure:
         return parts[0]
-    one = combined_test(*np.array([(p.difference, p.standard_error, p.degrees) for p in sure]).T, level=level)
+    one = combined_test(
+        *np.array([(p.difference, p.standard_error, p.degrees) for p in sure]).T, level=level
+    )
     return replace(
         parts[0],
         difference=one.difference,
@@ -90,7 +93,11 @@ def together(parts: Sequence[Judgement], level: float) -> Judgement:
 def adjusted(judged: Sequence[Judgement], level: float) -> list[Judgement]:
     """The judgements of all comparisons of a study, Holm-adjusted, and their verdicts."""
     known = [i for i, one in enumerate(judged) if not math.isnan(one.p_value)]
-    corrected = dict(zip(known, holm([judged[i].p_value for i in known]).tolist(), strict=True)) if known else {}
+    corrected = (
+        dict(zip(known, holm([judged[i].p_value for i in known]).tolist(), strict=True))
+        if known
+        else {}
+    )
     return [
         replace(one, adjusted=p, verdict=verdict_of(p, one.difference, level))
         for i, one in enumerate(judged)
@@ -99,12 +106,19 @@ def adjusted(judged: Sequence[Judgement], level: float) -> list[Judgement]:
 
 
 def decided(study: Study, by_part: Sequence[Sequence[Judgement]]) -> list[Judgement]:
-    """The comparisons of a study over folds or data sets: for each part one judgement per comparison."""
-    return adjusted([together(parts, study.test.level) for parts in zip(*by_part, strict=True)], study.test.level)
+    """The comparisons of a study over folds or data sets: for each part one judgement per
+    comparison.
+    """
+    return adjusted(
+        [together(parts, study.test.level) for parts in zip(*by_part, strict=True)],
+        study.test.level,
+    )
 
 
 def results_of(one: StudyRun) -> list[StudyResult]:
-    """What the store holds of a run, one result per fold; folds without a finished trial are left out."""
+    """What the store holds of a run, one result per fold; folds without a finished trial are left
+    out.
+    """
     found = []
     with Store(one.store, kind="study trials") as store:
         finished = list(store.finished())
@@ -126,11 +140,19 @@ def in_print(study: Study, claim: Claim, cells: tuple[Cell, ...]) -> str:
     for recipe in study.recipes:
         printed = {(p.condition, p.system, p.metric, p.part): p.value for p in recipe.printed}
         if not claim.of_curves and all((*cell, claim.part) in printed for cell in cells):
-            value = claim.advantage(lambda cell, p=printed: np.array([p[(*cell, claim.part)]]), cells)
+            value = claim.advantage(
+                lambda cell, p=printed: np.array([p[(*cell, claim.part)]]), cells
+            )
             found.append(f"{recipe.title} {difference_text(float(value[0]))}")
     if found:
         return ", ".join(found)
-    return "proof" if study.measures_only and "Theorem" in study.paper else "figure" if "Figure" in study.paper else "-"
+    return (
+        "proof"
+        if study.measures_only and "Theorem" in study.paper
+        else "figure"
+        if "Figure" in study.paper
+        else "-"
+    )
 
 
 def counted(verdicts: Sequence[str]) -> str:
@@ -138,7 +160,10 @@ def counted(verdicts: Sequence[str]) -> str:
     if len(verdicts) == 1:
         return _SAID[verdicts[0]]
     counts = Counter(verdicts)
-    several = {HOLDS: "hold" if counts[HOLDS] > 1 else "holds", FAILS: "**fail**" if counts[FAILS] > 1 else "**fails**"}
+    several = {
+        HOLDS: "hold" if counts[HOLDS] > 1 else "holds",
+        FAILS: "**fail**" if counts[FAILS] > 1 else "**fails**",
+    }
     said = ", ".join(f"{counts[v]} {several.get(v, v)}" for v in _SAID if counts[v])
     return f"of {len(verdicts)}: {said}"
 
@@ -169,9 +194,16 @@ class Page:
         self.by_run: dict[StudyRun, dict[str, Judgement]] = {}
         for one, results in runs.items():
             judged = decided(study, [[v.tested for v in result.verdicts] for result in results])
-            self.by_run[one] = dict(zip([v.sentence for v in results[0].verdicts], judged, strict=True))
-        shared = [s for s in self.sentences if sum(s in judged for judged in self.by_run.values()) > 1]
-        parts = [together([j[s] for j in self.by_run.values() if s in j], study.test.level) for s in shared]
+            self.by_run[one] = dict(
+                zip([v.sentence for v in results[0].verdicts], judged, strict=True)
+            )
+        shared = [
+            s for s in self.sentences if sum(s in judged for judged in self.by_run.values()) > 1
+        ]
+        parts = [
+            together([j[s] for j in self.by_run.values() if s in j], study.test.level)
+            for s in shared
+        ]
         self.all_together = dict(zip(shared, adjusted(parts, study.test.level), strict=True))
 
     @property
@@ -195,7 +227,9 @@ class Page:
 
     def printed(self, sentence: str) -> str:
         """The paper's own number for a comparison."""
-        claim, cells = next(pair for pair in comparisons(self.study) if pair[0].sentence(pair[1]) == sentence)
+        claim, cells = next(
+            pair for pair in comparisons(self.study) if pair[0].sentence(pair[1]) == sentence
+        )
         return in_print(self.study, claim, cells)
 
 
@@ -207,12 +241,15 @@ def overview(pages: Sequence[Page]) -> list[str]:
         if result is not None:
             before = "{} of {}".format(*BEFORE[name]) if name in BEFORE else "not run"
             now = "{} of {}".format(*pairs_decided(significance(result, METRICS[0])))
-            lines.append(f"| pairs of losses and tools that differ on {name} ([all](losses.md)) | {before} | {now} |")
+            lines.append(
+                f"| pairs of losses and tools that differ on {name} ([all](losses.md)) | {before} | {now} |"
+            )
     sentences = [(page, sentence) for page in pages for sentence in page.sentences]
     main = sum(page.is_decided(page.sentences[0]) for page in pages)
     of_all = sum(page.is_decided(sentence) for page, sentence in sentences)
     whole = sum(
-        (page.all_together.get(s) or next(iter(page.by_run.values()))[s]).verdict != UNDECIDED for page, s in sentences
+        (page.all_together.get(s) or next(iter(page.by_run.values()))[s]).verdict != UNDECIDED
+        for page, s in sentences
     )
     lines += [
         "| main claims of the studies decided on at least one data set | {} of {} | {} of {} |".format(
@@ -258,7 +295,9 @@ def section(page: Page) -> list[str]:
     ]
     for sentence in page.sentences:
         for where, judged in page.rows(sentence):
-            lines.append(f"| {' | '.join([sentence, page.printed(sentence), where, *numbers(judged)])} |")
+            lines.append(
+                f"| {' | '.join([sentence, page.printed(sentence), where, *numbers(judged)])} |"
+            )
     return [*lines, ""]
 
 
@@ -266,28 +305,51 @@ def run_page(one: StudyRun, page: Page) -> str:
     """The page of one run, with the command that makes it."""
     results = page.runs[one]
     trials = [result.verdicts[0].trials for result in results]
-    seconds = sum(itertools.chain.from_iterable(s for result in results for s in result.seconds.values()))
-    used = f"All trials, one after the other, took {math.ceil(seconds / 60):,} minutes." if seconds >= 60 else ""
+    seconds = sum(
+        itertools.chain.from_iterable(s for result in results for s in result.seconds.values())
+    )
+    used = (
+        f"All trials, one after the other, took {math.ceil(seconds / 60):,} minutes."
+        if seconds >= 60
+        else ""
+    )
     if len(results) == 1:
         text = results[0].to_markdown().replace(f"{data_folder().resolve()}/", "")
         text = text.replace("# ", f"# {one.study}{f', {one.where}' if one.data else ''}: ", 1)
     else:
         lines = [f"# {one.study}, {one.where}: {page.study.title}", "", f"{page.study.paper}.", ""]
-        each = f"{trials[0]} trials each" if len(set(trials)) == 1 else f"{', '.join(map(str, trials))} trials"
+        each = (
+            f"{trials[0]} trials each"
+            if len(set(trials)) == 1
+            else f"{', '.join(map(str, trials))} trials"
+        )
         lines += [f"{len(results)} folds with {each}."]
         if one.conditions:
             lines[-1] += f" Of the study's conditions only {' and '.join(one.conditions)} were run."
-        lines += ["", "| comparison | found | verdict | p | could be found | by fold |", "|---|---|---|---|---|---|"]
+        lines += [
+            "",
+            "| comparison | found | verdict | p | could be found | by fold |",
+            "|---|---|---|---|---|---|",
+        ]
         for i, (sentence, judged) in enumerate(page.by_run[one].items()):
-            folds = ", ".join(difference_text(result.verdicts[i].tested.difference) for result in results)
+            folds = ", ".join(
+                difference_text(result.verdicts[i].tested.difference) for result in results
+            )
             lines.append(f"| {' | '.join([sentence, *numbers(judged), folds])} |")
-        lines += ["", "Means over folds and trials:", "", "| condition | system | metric | queries | mean | in print |"]
+        lines += [
+            "",
+            "Means over folds and trials:",
+            "",
+            "| condition | system | metric | queries | mean | in print |",
+        ]
         lines.append("|---|---|---|---|---|---|")
         for cells in zip(*(result.cells for result in results), strict=True):
             first = cells[0]
             printed = "-" if first.printed is None else f"{first.printed:.4f}"
             mean = f"{float(np.mean([cell.mean for cell in cells])):.4f}"
-            lines.append(f"| {first.condition} | {first.system} | {first.metric} | {first.part} | {mean} | {printed} |")
+            lines.append(
+                f"| {first.condition} | {first.system} | {first.metric} | {first.part} | {mean} | {printed} |"
+            )
         text = "\n".join([*lines, "", page.study.note, ""])
     used = f"And the same with the other folds. {used}" if len(one.folds) > 1 else used
     return f"{text}\n```\n{one.command}\n```\n\n{used}\n".replace("\n\n\n", "\n\n").rstrip() + "\n"
@@ -296,9 +358,14 @@ def run_page(one: StudyRun, page: Page) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.study_results", description=__doc__)
     parser.add_argument(
-        "--write", type=Path, required=True, help="the page to write; those of the studies go to a folder next to it"
+        "--write",
+        type=Path,
+        required=True,
+        help="the page to write; those of the studies go to a folder next to it",
     )
-    parser.add_argument("--only-finished", action="store_true", help="run nothing; leave out what is not there")
+    parser.add_argument(
+        "--only-finished", action="store_true", help="run nothing; leave out what is not there"
+    )
     arguments = parser.parse_args()
     runs: dict[str, dict[StudyRun, list[StudyResult]]] = {name: {} for name in CATALOGUE}
     for one in RUNS:
@@ -310,7 +377,9 @@ def main() -> int:
     folder = arguments.write.parent / arguments.write.stem
     folder.mkdir(parents=True, exist_ok=True)
     lines = [_HEAD, *overview(pages), *summary(pages), "## All comparisons", ""]
-    write_whole(arguments.write, "\n".join([*lines, *itertools.chain.from_iterable(map(section, pages))]))
+    write_whole(
+        arguments.write, "\n".join([*lines, *itertools.chain.from_iterable(map(section, pages))])
+    )
     kept = {one.name for page in pages for one in page.runs}
     for file in folder.glob("*.md"):
         if file.stem not in kept:

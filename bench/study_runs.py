@@ -1,7 +1,8 @@
 """Every study of the catalogue with a real budget, on real data and on synthetic data.
 
-Run with `python -m bench.study_runs`: one training at a time, in this process; start it once per core. Finished
-trainings are kept, so it can be stopped and started again, and runs that another process is at are left to it.
+Run with `python -m bench.study_runs`: one training at a time, in this process; start it once per
+core. Finished trainings are kept, so it can be stopped and started again, and runs that another
+process is at are left to it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,13 @@ from tautrank.papers.study import Study
 
 STORES = KEPT / "studies"
 _ALL = (1, 2, 3, 4, 5)
-_NAMES = {"mq2007": "MQ2007", "mq2008": "MQ2008", "clueweb09": "ClueWeb09", "msrd": "MSRD", "simulated": "simulated"}
+_NAMES = {
+    "mq2007": "MQ2007",
+    "mq2008": "MQ2008",
+    "clueweb09": "ClueWeb09",
+    "msrd": "MSRD",
+    "simulated": "simulated",
+}
 
 
 @dataclass(frozen=True)
@@ -75,17 +82,31 @@ class StudyRun:
     def declared(self) -> Study:
         """The study, with the conditions that are run."""
         study = find_study(self.study)
-        kept = tuple(c for c in study.conditions if not self.conditions or c.name in self.conditions)
-        claims = tuple(c for c in study.claims if getattr(c, "condition", "") in ("", *(one.name for one in kept)))
+        kept = tuple(
+            c for c in study.conditions if not self.conditions or c.name in self.conditions
+        )
+        claims = tuple(
+            c
+            for c in study.claims
+            if getattr(c, "condition", "") in ("", *(one.name for one in kept))
+        )
         return replace(study, conditions=kept, claims=claims)
 
     @property
     def command(self) -> str:
         """What a user types to repeat it."""
-        words = [f"tautrank study run {self.study}", f"--data {self.data}" if self.data else "", "--fold 1"]
+        words = [
+            f"tautrank study run {self.study}",
+            f"--data {self.data}" if self.data else "",
+            "--fold 1",
+        ]
         words = words if self.folds else words[:2]
         budget = {"trials": self.trials, "configs": self.configurations, "trees": self.trees}
-        return " ".join(filter(None, [*words, *(f"--{name} {n}" for name, n in budget.items() if n is not None)]))
+        return " ".join(
+            filter(
+                None, [*words, *(f"--{name} {n}" for name, n in budget.items() if n is not None)]
+            )
+        )
 
     def plans(self) -> Iterator[StudyPlan]:
         """One plan per fold."""
@@ -105,7 +126,8 @@ def _own_data(study: str) -> StudyRun:
 
 
 def _budgets(trials: int) -> dict[str, StudyRun]:
-    """A budget per study, in the order of what it decides for its time; `trials` where a study resamples queries.
+    """A budget per study, in the order of what it decides for its time; `trials` where a study
+    resamples queries.
 
     Of a figure the two ends are run, which its claims compare.
     """
@@ -131,7 +153,9 @@ def _budgets(trials: int) -> dict[str, StudyRun]:
 
 # What needs no data set is cheap; then the sets in the order of what they decide for their time.
 RUNS = (
-    *map(_own_data, ("xe-figure1", "directness-sigma", "directness-losses", "stochasticrank-table1")),
+    *map(
+        _own_data, ("xe-figure1", "directness-sigma", "directness-losses", "stochasticrank-table1")
+    ),
     *_on("mq2008", _budgets(25)),
     *_on("mq2007", _budgets(10)),
     # Of 3,256 test queries: enough for small differences, and too many for more than one fold.
@@ -144,7 +168,9 @@ RUNS = (
         },
     ),
     # As many features, labels and documents per list as WEB30K has.
-    *_on("simulated:mslr:320", {"stochasticrank-table3": StudyRun("", trees=300, configurations=0)}),
+    *_on(
+        "simulated:mslr:320", {"stochasticrank-table3": StudyRun("", trees=300, configurations=0)}
+    ),
 )
 
 
@@ -155,7 +181,10 @@ def run(one: StudyRun) -> None:
 
     def said(done: int, planned: int, title: str) -> None:
         if title:
-            print(f"{one.name}: {done}/{planned} {title} ({time.monotonic() - start:.0f} s)", flush=True)
+            print(
+                f"{one.name}: {done}/{planned} {title} ({time.monotonic() - start:.0f} s)",
+                flush=True,
+            )
 
     with Store(one.store, kind="study trials") as store:
         for plan in one.plans():
@@ -164,8 +193,12 @@ def run(one: StudyRun) -> None:
             run_waiting(plan, store, choose_workers(1), said)
 
 
-def already_trained(one: StudyRun, waiting: Sequence[Trial]) -> Iterator[tuple[Trial, TrialOutcome]]:
-    """The trials that another study has trained on the same data: the same model, judged by the same metrics."""
+def already_trained(
+    one: StudyRun, waiting: Sequence[Trial]
+) -> Iterator[tuple[Trial, TrialOutcome]]:
+    """The trials that another study has trained on the same data: the same model, judged by the
+    same metrics.
+    """
     known: dict[str, list[tuple[dict[str, Any], TrialOutcome]]] = defaultdict(list)
     for path in sorted(STORES.glob(f"*-{one.kind}.db")) if one.data and waiting else ():
         if path != one.store:
@@ -175,33 +208,53 @@ def already_trained(one: StudyRun, waiting: Sequence[Trial]) -> Iterator[tuple[T
     for trial in waiting:
         for spec, outcome in known.get(_training(trial.spec), ()):
             names = ("metrics", "judged", "curves")
-            if outcome.status == DONE and all(set(trial.spec[name]) <= set(spec[name]) for name in names):
-                yield trial, replace(outcome, result=_part_of(outcome.result, *(trial.spec[name] for name in names)))
+            if outcome.status == DONE and all(
+                set(trial.spec[name]) <= set(spec[name]) for name in names
+            ):
+                yield (
+                    trial,
+                    replace(
+                        outcome,
+                        result=_part_of(outcome.result, *(trial.spec[name] for name in names)),
+                    ),
+                )
                 break
 
 
 def _training(spec: Mapping[str, Any]) -> str:
-    """All that a trial's model depends on: its specification without names, and without what is only recorded."""
+    """All that a trial's model depends on: its specification without names, and without what is
+    only recorded.
+    """
     told = {"study", "version", "condition", "system", "metrics", "judged", "curves"}
     content = {name: value for name, value in spec.items() if name not in told}
     return trial_key({**content, "stops on": spec["metrics"][0]})
 
 
-def _part_of(result: str, metrics: Sequence[str], judged: Sequence[str], curves: Sequence[str]) -> str:
+def _part_of(
+    result: str, metrics: Sequence[str], judged: Sequence[str], curves: Sequence[str]
+) -> str:
     """The result of a training, with what another study records of it."""
     found = json.loads(result)
     found["test"] = {name: found["test"][name] for name in metrics}
-    found["means"] = {part: {name: found["means"][part][name] for name in metrics} for part in judged}
+    found["means"] = {
+        part: {name: found["means"][part][name] for name in metrics} for part in judged
+    }
     found["curves"] = {part: found["curves"][part] for part in curves}
-    return canonical(found if curves else {name: value for name, value in found.items() if name != "curves"})
+    return canonical(
+        found if curves else {name: value for name, value in found.items() if name != "curves"}
+    )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.study_runs", description=__doc__)
-    parser.add_argument("names", nargs="*", help="some of them, as their stores are called (default: all)")
+    parser.add_argument(
+        "names", nargs="*", help="some of them, as their stores are called (default: all)"
+    )
     names = parser.parse_args().names
     if unknown := sorted(set(names) - {one.name for one in RUNS}):
-        parser.error(f"unknown run '{unknown[0]}'; expected some of: {', '.join(one.name for one in RUNS)}")
+        parser.error(
+            f"unknown run '{unknown[0]}'; expected some of: {', '.join(one.name for one in RUNS)}"
+        )
     for one in RUNS:
         if not names or one.name in names:
             try:

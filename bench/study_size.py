@@ -36,7 +36,9 @@ def trial() -> dict[str, float]:
     from tautrank.papers.run import make_plan
 
     budget = Budget(trials=1, trees=_TREES)
-    plan = make_plan(find_study(_STUDY), _DATA, budget=budget, recipe="web30k", n_jobs=job_count(None))
+    plan = make_plan(
+        find_study(_STUDY), _DATA, budget=budget, recipe="web30k", n_jobs=job_count(None)
+    )
     spec = next(one.spec for one in plan.trials() if one.spec["system"] == _SYSTEM)
     start = time.perf_counter()
     result = run_trial(spec)

@@ -1,4 +1,5 @@
-"""Which gamma, and which hessian? What the theory leaves to experiment; writes docs/results/theory.md.
+"""Which gamma, and which hessian? What the theory leaves to experiment; writes
+docs/results/theory.md.
 
 Run with `make results`. Finished trainings are kept in .bench, so it can be stopped and run again.
 """
@@ -25,7 +26,12 @@ STAGES = (1, 2, 3, 5, 8, 12, 20, 30, 45, 70, 100)
 
 def gammas(arguments: argparse.Namespace) -> Lines:
     """Does the tightest bound train the best ranker?"""
-    yield from ("## Does the tightest gamma train the best ranker?", "", protocol(arguments, "ndcg@5"), "")
+    yield from (
+        "## Does the tightest gamma train the best ranker?",
+        "",
+        protocol(arguments, "ndcg@5"),
+        "",
+    )
     for name, folds in (*DATA.items(), ("simulated web search", simulated_folds)):
         result = compared(f"gamma, {name}", folds, GAMMAS, ("ndcg@5", "ndcg@10"), arguments)
         yield from (f"### {name}", "", result.to_markdown(), "")
@@ -33,8 +39,12 @@ def gammas(arguments: argparse.Namespace) -> Lines:
 
 
 def simulated_folds() -> list[Splits]:
-    """300 queries of synthetic web search in five folds, divided as MQ2008's are: three parts, one, one."""
-    parts = tr.simulate.simulate_web_search(300, n_features=40, mean_length=60, seed=1).split([0.2] * 5, seed=0)
+    """300 queries of synthetic web search in five folds, divided as MQ2008's are: three parts, one,
+    one.
+    """
+    parts = tr.simulate.simulate_web_search(300, n_features=40, mean_length=60, seed=1).split(
+        [0.2] * 5, seed=0
+    )
     around = [[parts[(i + step) % 5] for step in range(5)] for i in range(5)]
     return [Splits(tr.RankingData.concat(after[2:]), after[1], after[0]) for after in around]
 
@@ -62,23 +72,40 @@ def hessians(arguments: argparse.Namespace) -> Lines:
                 hessian: [_curve(f"{family}(hessian={hessian})", fold) for fold in splits]
                 for hessian in watched(HESSIANS, f"hessian, {name}, {family}")
             }
-            goals = [max(found[hessian][i][0][-1] for hessian in HESSIANS) for i in range(len(splits))]
+            goals = [
+                max(found[hessian][i][0][-1] for hessian in HESSIANS) for i in range(len(splits))
+            ]
             for hessian in HESSIANS:
-                trees = [_first_below(curve, goal) for (curve, _, _), goal in zip(found[hessian], goals, strict=True)]
-                ends, best, at = np.mean([(curve[-1], best, at) for curve, best, at in found[hessian]], axis=0)
+                trees = [
+                    _first_below(curve, goal)
+                    for (curve, _, _), goal in zip(found[hessian], goals, strict=True)
+                ]
+                ends, best, at = np.mean(
+                    [(curve[-1], best, at) for curve, best, at in found[hessian]], axis=0
+                )
                 yield f"| {family} | {hessian} | {np.mean(trees):.0f} | {ends:.3f} | {best:.4f} | {at:.0f} |"
         yield ""
 
 
 def _curve(loss: str, fold: Splits) -> tuple[Any, float, int]:
-    """Training loss by number of trees over that of equal scores, best validation NDCG@5, and its number of trees."""
-    trees: dict[str, Any] = {"n_estimators": 100, "learning_rate": 0.1, "early_stopping_rounds": None}
-    ranker = tr.Ranker(loss=loss, metric="ndcg@5", n_jobs=1, verbose=0, **trees).fit(fold.train, fold.valid)
+    """Training loss by number of trees over that of equal scores, best validation NDCG@5, and its
+    number of trees.
+    """
+    trees: dict[str, Any] = {
+        "n_estimators": 100,
+        "learning_rate": 0.1,
+        "early_stopping_rounds": None,
+    }
+    ranker = tr.Ranker(loss=loss, metric="ndcg@5", n_jobs=1, verbose=0, **trees).fit(
+        fold.train, fold.valid
+    )
     objective = tr.loss(loss).bind(fold.train.labels, fold.train.offsets)
     start = objective.values(np.zeros(fold.train.n_documents)).mean()
     booster = ranker.model_.booster
     staged = [
-        objective.values(booster.predict(fold.train.X, raw_score=True, num_iteration=n)).mean() / start for n in STAGES
+        objective.values(booster.predict(fold.train.X, raw_score=True, num_iteration=n)).mean()
+        / start
+        for n in STAGES
     ]
     assert ranker.best_score_ is not None
     return np.array(staged), ranker.best_score_, ranker.best_iteration_
@@ -100,7 +127,11 @@ def pictures(arguments: argparse.Namespace) -> Lines:
         [
             Series("a gamma drawn uniformly", spread, clouds.gaps),
             Series("the gamma of the smallest gap", place, clouds.smallest_gaps),
-            Series("the gamma of the tightest bound (smallest loss)", place, clouds.gaps_at_smallest_losses),
+            Series(
+                "the gamma of the tightest bound (smallest loss)",
+                place,
+                clouds.gaps_at_smallest_losses,
+            ),
         ],
         title="Jensen gap by gamma: twelve lists of 100 documents",
         x_label="training example (100 documents)",

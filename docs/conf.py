@@ -1,4 +1,6 @@
-"""How `make docs` turns the Markdown of this folder and the docstrings into a site that needs no network."""
+"""How `make docs` turns the Markdown of this folder and the docstrings into a site that needs no
+network.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +46,16 @@ autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 autodoc_type_aliases = {"ArrayLike": "ArrayLike", "Gain": "Gain", "Discount": "Discount"}
 # What scikit-learn adds to every estimator is described there.
-autodoc_default_options = {"exclude-members": "set_fit_request,set_score_request,set_predict_request"}
+autodoc_default_options = {
+    "exclude-members": "set_fit_request,set_score_request,set_predict_request"
+}
 # What the pages describe, and `make docs` does not install.
 autodoc_mock_imports = ["torch"]
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 
-# Kept here rather than in index.md, where a reader of the Markdown would meet it as a block of code.
+# Kept here rather than in index.md, where a reader of the Markdown would meet it as a block of
+# code.
 NAVIGATION = {
     "Start": ["getting-started", "from-lightgbm", "which-loss", "errors", "performance"],
     "Rank": [
@@ -100,21 +105,28 @@ NAVIGATION = {
 
 
 def adapt_source(app: Sphinx, page: str, source: list[str]) -> None:
-    """Give the first page the tree of all others, the studies' page theirs, and that of commands their help.
+    """Give the first page the tree of all others, the studies' page theirs, and that of commands
+    their help.
 
     Links to what lies beside docs/ lead to its page here.
     """
     source[0] = (
-        source[0].replace("](../CONTRIBUTING.md", "](contributing.md").replace("](../CHANGELOG.md", "](changelog.md")
+        source[0]
+        .replace("](../CONTRIBUTING.md", "](contributing.md")
+        .replace("](../CHANGELOG.md", "](changelog.md")
     )
     if page == "results/studies":
         source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\nstudies/*\n```\n"
     if page == "reference/command-line":
-        source[0] += "".join(f"\n## {name}\n\n```text\n{text}\n```\n" for name, text in command_help())
+        source[0] += "".join(
+            f"\n## {name}\n\n```text\n{text}\n```\n" for name, text in command_help()
+        )
     if page != "index":
         return
     for caption, pages in NAVIGATION.items():
-        source[0] += "\n```{toctree}\n:hidden:\n:caption: " + caption + "\n\n" + "\n".join(pages) + "\n```\n"
+        source[0] += (
+            "\n```{toctree}\n:hidden:\n:caption: " + caption + "\n\n" + "\n".join(pages) + "\n```\n"
+        )
 
 
 def command_help() -> Iterator[tuple[str, str]]:
@@ -136,13 +148,17 @@ def command_help() -> Iterator[tuple[str, str]]:
 def set_displays_apart(
     app: Sphinx, what: str, name: str, documented: object, options: object, lines: list[str]
 ) -> None:
-    """Show a formula on indented lines of its own as it is typed: reStructuredText would take it for a quotation."""
+    """Show a formula on indented lines of its own as it is typed: reStructuredText would take it
+    for a quotation.
+    """
     text = "\n".join(lines)
     lines[:] = re.sub(r"(?m)^(\S.*)\n\n(?=    +\S)", r"\1\n\n::\n\n", text).split("\n")
 
 
 def write_mathml(translator: Any, node: nodes.math | nodes.math_block) -> None:
-    """MathML, which browsers draw without a script; a formula that cannot be read stops a strict build."""
+    """MathML, which browsers draw without a script; a formula that cannot be read stops a strict
+    build.
+    """
     display = isinstance(node, nodes.math_block)
     translator.body.append(tex2mathml(node.astext(), as_block=display))
     raise nodes.SkipNode

@@ -13,7 +13,9 @@ import pytest
 from tautrank.commands.main import main
 
 
-def run(capsys: pytest.CaptureFixture[str], command: str, *arguments: object) -> tuple[int, str, str]:
+def run(
+    capsys: pytest.CaptureFixture[str], command: str, *arguments: object
+) -> tuple[int, str, str]:
     """Return the exit code, and what was written to standard output and to standard error.
 
     Args:
@@ -31,7 +33,8 @@ def run(capsys: pytest.CaptureFixture[str], command: str, *arguments: object) ->
 
 
 def interrupt(command: str, line: str) -> str:
-    """Start the real command, interrupt it and its workers as a terminal does, and return its standard error.
+    """Start the real command, interrupt it and its workers as a terminal does, and return its
+    standard error.
 
     Args:
         command: what stands after `tautrank`, split as a shell splits it.

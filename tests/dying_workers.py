@@ -1,4 +1,6 @@
-"""What ends worker processes badly. This module imports nothing heavy: every process that dies has to import it."""
+"""What ends worker processes badly. This module imports nothing heavy: every process that dies has
+to import it.
+"""
 
 from __future__ import annotations
 

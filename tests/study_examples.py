@@ -57,7 +57,9 @@ SMALL = Budget(trials=2, trees=2)
 
 
 def comparison_of(values, metrics=("ndcg@5",), systems=None, held=(), **found):
-    """A comparison with given values: one ``[repeats, queries]`` array per system, or one per system and metric."""
+    """A comparison with given values: one ``[repeats, queries]`` array per system, or one per
+    system and metric.
+    """
     by_system = [v if isinstance(v, dict) else {metrics[0]: v} for v in values]
     chosen = systems or [System("mse", name) for name in "abcdef"[: len(values)]]
     repeats = len(next(iter(by_system[0].values())))
@@ -67,8 +69,12 @@ def comparison_of(values, metrics=("ndcg@5",), systems=None, held=(), **found):
     plan = Plan(study=declared, data=data, budget=budget)
     arrays, places = {}, [("plain", name) for name in declared.system_names]
     for place, by_metric in zip(places, by_system, strict=True):
-        arrays |= {(*place, name): [np.asarray(row, float) for row in v] for name, v in by_metric.items()}
-    spent = {name: {place: [1] * repeats for place in places} for name in ("trees", "seconds", "valid")}
+        arrays |= {
+            (*place, name): [np.asarray(row, float) for row in v] for name, v in by_metric.items()
+        }
+    spent = {
+        name: {place: [1] * repeats for place in places} for name in ("trees", "seconds", "valid")
+    }
     return Comparison(plan=plan, values=arrays, **{**spent, "n_done": plan.size, **found})
 
 
@@ -81,8 +87,12 @@ def content(path: Path) -> list[tuple[object, ...]]:
 
 
 def filled(study, values, trials=4, data=DATA, failing=(), error="went wrong", n_test=None):
-    """The result of a store with given numbers: ``values(condition, system, metric, trial)``, one per query."""
-    store = StudyStore(None, make_plan(study, data, budget=Budget(trials=trials)), "typed <b>by</b> hand")
+    """The result of a store with given numbers: ``values(condition, system, metric, trial)``, one
+    per query.
+    """
+    store = StudyStore(
+        None, make_plan(study, data, budget=Budget(trials=trials)), "typed <b>by</b> hand"
+    )
     for trial in store.plan.trials():
         place = tuple(trial.spec[name] for name in ("condition", "system", "trial"))
         if place in failing:
@@ -92,7 +102,12 @@ def filled(study, values, trials=4, data=DATA, failing=(), error="went wrong", n
         of_all = {m: None if np.isnan(v).all() else float(np.nanmean(v)) for m, v in test.items()}
         plain = {m: [None if math.isnan(x) else x for x in v.tolist()] for m, v in test.items()}
         sizes = {"train": 60, "valid": 20, "test": n_test or len(next(iter(plain.values())))}
-        result = {"test": plain, "means": dict.fromkeys(study.judged, of_all), "trees": 3, "queries": sizes}
+        result = {
+            "test": plain,
+            "means": dict.fromkeys(study.judged, of_all),
+            "trees": 3,
+            "queries": sizes,
+        }
         store.record(trial, TrialOutcome("done", json.dumps(result), seconds=0.5, host="here"))
     return collect(store)
 
@@ -106,7 +121,9 @@ def finished(path: Path) -> int:
 
 
 def trial_of(study, number=0, **options):
-    return make_plan(study, options.pop("data", DATA), budget=options.pop("budget", SMALL), **options).trials()[number]
+    return make_plan(
+        study, options.pop("data", DATA), budget=options.pop("budget", SMALL), **options
+    ).trials()[number]
 
 
 def pool():

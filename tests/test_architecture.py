@@ -1,4 +1,6 @@
-"""How the house is built: rooms import to their left only, importing is light, every public name is documented."""
+"""How the house is built: rooms import to their left only, importing is light, every public name is
+documented.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ import tautrank
 
 SOURCE, TESTS = Path(tautrank.__file__).parent, Path(__file__).parent
 
-# A room of the arrow imports from rooms to its left, from itself, and from the foundation below all rooms.
+# A room of the arrow imports from rooms to its left, from itself, and from the foundation below all
+# rooms.
 FOUNDATION = {"arguments", "arrays", "errors", "files", "json_values", "names", "notebooks"}
 ARROW = [
     "data",
@@ -47,9 +50,11 @@ FIRST_USER = {
     "checks": "report",
     "export": "commands",
 }
-# The public interface stands above all rooms but the command line, which only `python -m tautrank` starts.
+# The public interface stands above all rooms but the command line, which only `python -m tautrank`
+# starts.
 TOP = {"__init__": {*ARROW, *BESIDE} - {"commands"}, "__main__": {"commands"}}
-# The one door against the arrow: a result renders nothing, its `to_html` and the like ask `report` when called.
+# The one door against the arrow: a result renders nothing, its `to_html` and the like ask `report`
+# when called.
 DOORS = {"experiments/result.py": {"report"}, "experiments/search.py": {"report"}}
 
 
@@ -57,7 +62,10 @@ def allowed_rooms(room: str) -> set[str]:
     if room in {*BESIDE, *TOP}:
         return {**BESIDE, **TOP}[room]
     place = ARROW.index(room)
-    return {*ARROW[:place], *(beside for beside, user in FIRST_USER.items() if ARROW.index(user) <= place)}
+    return {
+        *ARROW[:place],
+        *(beside for beside, user in FIRST_USER.items() if ARROW.index(user) <= place),
+    }
 
 
 def room_of(file: Path) -> str:
@@ -86,7 +94,11 @@ FILES = sorted(SOURCE.rglob("*.py"))
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
 def test_imports_follow_the_arrows(file):
     room = room_of(file)
-    imported = imported_rooms(file) - {room, "__version__"} - DOORS.get(str(file.relative_to(SOURCE)), set())
+    imported = (
+        imported_rooms(file)
+        - {room, "__version__"}
+        - DOORS.get(str(file.relative_to(SOURCE)), set())
+    )
     if room in FOUNDATION:
         assert imported <= FOUNDATION
         return
@@ -140,15 +152,25 @@ def test_tests_mirror_the_rooms(room):
         path.parent.name for path in files if path.parent.name != room
     }
     found = {path.stem.removeprefix("test_") for path in (TESTS / room).glob("test_*.py")}
-    strange = {name for name in found if not any(name == known or name.startswith(f"{known}_") for known in modules)}
+    strange = {
+        name
+        for name in found
+        if not any(name == known or name.startswith(f"{known}_") for known in modules)
+    }
     assert found
     assert strange == OF_A_ROOM.get(room, set())
 
 
 def test_import_is_light():
-    """No JIT, no SciPy, no optional dependency: counted in modules, since wall-clock time is no test."""
+    """No JIT, no SciPy, no optional dependency: counted in modules, since wall-clock time is no
+    test.
+    """
     code = "import sys, json, tautrank, tautrank.theory; print(json.dumps(sorted(sys.modules)))"
-    loaded = set(json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout))
+    loaded = set(
+        json.loads(
+            subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+        )
+    )
     heavy = {
         "numba",
         "llvmlite",
@@ -169,7 +191,9 @@ def test_import_is_light():
 def public_objects():
     """Every function and class that the library and its rooms offer, each once."""
     found = {}
-    for module in map(importlib.import_module, ["tautrank", *(f"tautrank.{room}" for room in (*ARROW, *BESIDE))]):
+    for module in map(
+        importlib.import_module, ["tautrank", *(f"tautrank.{room}" for room in (*ARROW, *BESIDE))]
+    ):
         for name in dir(module):
             thing = getattr(module, name)
             if not name.startswith("_") and (inspect.isclass(thing) or inspect.isfunction(thing)):
@@ -180,15 +204,21 @@ def public_objects():
 @pytest.mark.parametrize("thing", public_objects())
 def test_public_names_are_documented(thing):
     assert thing.__doc__
-    assert not thing.__doc__.startswith(f"{thing.__name__}("), "no docstring but the one that a dataclass gets"
+    assert not thing.__doc__.startswith(f"{thing.__name__}("), (
+        "no docstring but the one that a dataclass gets"
+    )
 
 
 @pytest.mark.parametrize("thing", [p for p in public_objects() if "Args:" in p.values[0].__doc__])
 def test_no_parameter_is_missing_from_a_list_of_them(thing):
     text = (
-        "".join(parent.__doc__ or "" for parent in inspect.getmro(thing)) if inspect.isclass(thing) else thing.__doc__
+        "".join(parent.__doc__ or "" for parent in inspect.getmro(thing))
+        if inspect.isclass(thing)
+        else thing.__doc__
     )
-    missing = [name for name in inspect.signature(thing).parameters if not re.search(rf"\b{name}\b", text)]
+    missing = [
+        name for name in inspect.signature(thing).parameters if not re.search(rf"\b{name}\b", text)
+    ]
     assert not missing
 
 
@@ -219,7 +249,9 @@ def test_module_names_say_what_a_module_holds():
 
 
 @pytest.mark.parametrize(
-    "file", sorted((Path(__file__).parents[1] / "bench").glob("[a-z]*.py")), ids=lambda file: file.stem
+    "file",
+    sorted((Path(__file__).parents[1] / "bench").glob("[a-z]*.py")),
+    ids=lambda file: file.stem,
 )
 def test_the_programs_that_measure_import_what_there_is(file):
     importlib.import_module(f"bench.{file.stem}")

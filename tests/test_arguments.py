@@ -13,7 +13,10 @@ from tautrank.arguments import job_count, processor_quota
 
 
 def _root(folder: Path, groups: str, files: dict[str, str]) -> str:
-    for name, text in {"proc/self/cgroup": groups, **{f"sys/fs/cgroup/{n}": t for n, t in files.items()}}.items():
+    for name, text in {
+        "proc/self/cgroup": groups,
+        **{f"sys/fs/cgroup/{n}": t for n, t in files.items()},
+    }.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text + "\n")

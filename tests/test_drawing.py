@@ -1,4 +1,6 @@
-"""The pictures of the documents: well-formed SVG, the same bytes every time, and nothing a name could break."""
+"""The pictures of the documents: well-formed SVG, the same bytes every time, and nothing a name
+could break.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,11 @@ LABELS = {"title": "t", "x_label": "x", "y_label": "y"}
 
 def texts(*series: Series, **options: bool) -> set[str]:
     """The texts of a picture."""
-    return {"".join(e.itertext()) for e in ET.fromstring(chart(series, **LABELS, **options)).iter() if "text" in e.tag}
+    return {
+        "".join(e.itertext())
+        for e in ET.fromstring(chart(series, **LABELS, **options)).iter()
+        if "text" in e.tag
+    }
 
 
 def test_names_are_escaped_and_points_that_cannot_be_drawn_left_out() -> None:

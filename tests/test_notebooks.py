@@ -65,7 +65,9 @@ def test_an_evaluation_prints_its_means():
 
 def test_a_comparison_becomes_a_frame_and_a_table():
     parts = tr.simulate.simulate_web_search(30, n_features=16, mean_length=8).split([0.4, 0.3, 0.3])
-    result = tr.compare(*parts, losses=["mse", "xendcg"], metrics=["ndcg@5"], repeats=2, n_estimators=3)
+    result = tr.compare(
+        *parts, losses=["mse", "xendcg"], metrics=["ndcg@5"], repeats=2, n_estimators=3
+    )
     frame = result.to_frame()
     assert len(frame) == len(result.to_csv().splitlines()) - 1
     assert {"mse", "xendcg"} <= {str(cell) for cell in frame.to_numpy().ravel()}

@@ -1,4 +1,6 @@
-"""The README's first snippet runs and prints what the README says it prints, near the top of the page."""
+"""The README's first snippet runs and prints what the README says it prints, near the top of the
+page.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ README = Path(__file__).resolve().parents[1] / "README.md"
 
 
 def test_first_snippet_prints_what_it_says():
-    code, printed = re.search(r"```python\n(.*?)```\n```\n(.*?)```", README.read_text(), re.DOTALL).groups()
+    code, printed = re.search(
+        r"```python\n(.*?)```\n```\n(.*?)```", README.read_text(), re.DOTALL
+    ).groups()
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(compile(code, "README.md", "exec"), {})

@@ -1,4 +1,6 @@
-"""Random lists for the tests of the theory: ties, far and near scores, binary, graded, fractional and large labels."""
+"""Random lists for the tests of the theory: ties, far and near scores, binary, graded, fractional
+and large labels.
+"""
 
 from __future__ import annotations
 
@@ -43,5 +45,9 @@ def make_lists(seed: int, scores: str, labels: str, queries: int = 50, longest: 
 
 def lists(labels: tuple[str, ...] = LABELS, longest: int = 12) -> st.SearchStrategy[Scored]:
     return st.builds(
-        make_lists, st.integers(0, 2**32), st.sampled_from(SCORES), st.sampled_from(labels), longest=st.just(longest)
+        make_lists,
+        st.integers(0, 2**32),
+        st.sampled_from(SCORES),
+        st.sampled_from(labels),
+        longest=st.just(longest),
     )

@@ -1,7 +1,7 @@
 """Learning to rank that optimises the ranking metric itself.
 
-The names below are the public interface; everything else may change. Importing this module compiles nothing and imports
-no optional dependency.
+The names below are the public interface; everything else may change. Importing this module compiles
+nothing and imports no optional dependency.
 """
 
 import importlib
@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from tautrank.data.summary import DataSummary
     from tautrank.data.trec import judge_run, read_qrels, read_run
     from tautrank.engines.langevin import Langevin
-    from tautrank.errors import DataError, MissingDependencyError, OptionError, TautrankError, TautrankWarning
+    from tautrank.errors import (
+        DataError,
+        MissingDependencyError,
+        OptionError,
+        TautrankError,
+        TautrankWarning,
+    )
     from tautrank.experiments.compare import compare, compare_runs
     from tautrank.experiments.result import Result
     from tautrank.experiments.tune import tune
@@ -40,7 +46,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-# Every name is imported when it is first asked for: a command that only says what is wrong needs few of them.
+# Every name is imported when it is first asked for: a command that only says what is wrong needs
+# few of them.
 _MODULES = ("checks", "losses", "metrics", "simulate", "theory")
 _NAMES = {
     "data": "DataSummary RankingData Splits judge_run list_folds read_csv read_folder read_letor read_parquet "
@@ -77,11 +84,50 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "DataError", "DataSummary", "Evaluation", "Langevin", "ListFeatures", "Metric", "MissingDependencyError",
-    "OptionError", "Ranker", "RankingData", "Result", "Splits", "TautrankError", "TautrankWarning",
-    "bootstrap_interval", "checks", "compare", "compare_runs", "corrected_resampled_t_test", "evaluate", "export_model",
-    "holm", "judge_run", "list_folds", "loss", "losses", "metric", "metrics", "paired_t_test", "randomisation_test",
-    "read_csv", "read_distributed", "read_folder", "read_letor", "read_parquet", "read_qrels", "read_run",
-    "read_scores", "read_streamed", "side_by_side", "simulate", "systems_test", "theory", "torch_loss", "tune",
+    "DataError",
+    "DataSummary",
+    "Evaluation",
+    "Langevin",
+    "ListFeatures",
+    "Metric",
+    "MissingDependencyError",
+    "OptionError",
+    "Ranker",
+    "RankingData",
+    "Result",
+    "Splits",
+    "TautrankError",
+    "TautrankWarning",
+    "bootstrap_interval",
+    "checks",
+    "compare",
+    "compare_runs",
+    "corrected_resampled_t_test",
+    "evaluate",
+    "export_model",
+    "holm",
+    "judge_run",
+    "list_folds",
+    "loss",
+    "losses",
+    "metric",
+    "metrics",
+    "paired_t_test",
+    "randomisation_test",
+    "read_csv",
+    "read_distributed",
+    "read_folder",
+    "read_letor",
+    "read_parquet",
+    "read_qrels",
+    "read_run",
+    "read_scores",
+    "read_streamed",
+    "side_by_side",
+    "simulate",
+    "systems_test",
+    "theory",
+    "torch_loss",
+    "tune",
     "write_letor",
-]  # fmt: skip
+]

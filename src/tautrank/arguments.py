@@ -16,14 +16,18 @@ import numpy as np
 from tautrank.errors import OptionError, unknown
 
 
-def whole(name: str, value: object, least: int = 0, most: float = 2**32 - 1, otherwise: str = "") -> int:
-    """Return ``value`` as an int from ``least`` to ``most``, or raise an error that says what was found.
+def whole(
+    name: str, value: object, least: int = 0, most: float = 2**32 - 1, otherwise: str = ""
+) -> int:
+    """Return ``value`` as an int from ``least`` to ``most``, or raise an error that says what was
+    found.
 
     Args:
         name: the parameter's name.
         value: the value given; 5.0 is a whole number, True is not.
         least: the smallest number allowed.
-        most: the largest number allowed; by default what fits a word of the random numbers' counters.
+        most: the largest number allowed; by default what fits a word of the random numbers'
+            counters.
         otherwise: what else the caller accepts, for the error.
 
     >>> whole("samples", 0, least=1)
@@ -33,17 +37,24 @@ def whole(name: str, value: object, least: int = 0, most: float = 2**32 - 1, oth
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        is_whole = isinstance(value, float | np.floating) and math.isfinite(value) and value == int(value)
+        is_whole = (
+            isinstance(value, float | np.floating) and math.isfinite(value) and value == int(value)
+        )
         number = int(value) if is_whole else least - 1  # type: ignore[call-overload]
     if isinstance(value, bool) or not least <= number <= most:
         limit = f" and at most {most}" if number > most else ""
         rest = f", or {otherwise}" if otherwise else ""
-        raise OptionError(f"{name}: found {_text(value)}; expected a whole number of at least {least}{limit}{rest}")
+        raise OptionError(
+            f"{name}: found {_text(value)}; expected a whole number of at least {least}{limit}{rest}"
+        )
     return number
 
 
-def real(name: str, value: object, least: float = 0.0, above: bool = False, most: float = math.inf) -> float:
-    """Return ``value`` as a finite float from ``least`` (or ``above`` it) to ``most``, or raise an error.
+def real(
+    name: str, value: object, least: float = 0.0, above: bool = False, most: float = math.inf
+) -> float:
+    """Return ``value`` as a finite float from ``least`` (or ``above`` it) to ``most``, or raise an
+    error.
 
     Args:
         name: the parameter's name.
@@ -97,20 +108,27 @@ def truth(name: str, value: object, expected: str = "True or False") -> bool:
 
 
 def one_or_more(given: Any) -> tuple[Any, ...]:
-    """Return what was given for a list: its items, or the one thing, such as a text, that stands there instead.
+    """Return what was given for a list: its items, or the one thing, such as a text, that stands
+    there instead.
 
     >>> one_or_more(["ndcg@5", "map"]), one_or_more("ndcg@5")
     (('ndcg@5', 'map'), ('ndcg@5',))
     """
-    return tuple(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes) else (given,)
+    return (
+        tuple(given)
+        if isinstance(given, Iterable) and not isinstance(given, str | bytes)
+        else (given,)
+    )
 
 
 def checked_by(check: Callable[..., Any], **limits: Any) -> dict[str, Any]:
-    """Return the metadata of a dataclass's field: how its value is checked and brought to its one canonical form.
+    """Return the metadata of a dataclass's field: how its value is checked and brought to its one
+    canonical form.
 
     Args:
-        check: ``check(name, value, **limits)``, or ``check(value)`` where there are no limits, returns the value to
-            keep, or raises an error. None is kept unchecked where the type of the field allows it.
+        check: ``check(name, value, **limits)``, or ``check(value)`` where there are no limits,
+            returns the value to keep, or raises an error. None is kept unchecked where the type of
+            the field allows it.
         **limits: what else it is given.
     """
     return {"check": check, "limits": limits}
@@ -118,9 +136,13 @@ def checked_by(check: Callable[..., Any], **limits: Any) -> dict[str, Any]:
 
 @functools.cache
 def _checks(cls: type) -> dict[str, Any]:
-    """Return the checked fields of a class as first declared: a subclass that changes a default keeps the check."""
+    """Return the checked fields of a class as first declared: a subclass that changes a default
+    keeps the check.
+    """
     inherited = [vars(each).get("__dataclass_fields__", {}) for each in reversed(cls.__mro__)]
-    return {name: one for each in inherited for name, one in each.items() if "check" in one.metadata}
+    return {
+        name: one for each in inherited for name, one in each.items() if "check" in one.metadata
+    }
 
 
 def check_fields(made: Any) -> None:
@@ -138,15 +160,21 @@ def check_fields(made: Any) -> None:
     Shape(side=2.0)
     """
     for name, declared in _checks(made.__class__).items():
-        value, check, limits = getattr(made, name), declared.metadata["check"], declared.metadata["limits"]
+        value, check, limits = (
+            getattr(made, name),
+            declared.metadata["check"],
+            declared.metadata["limits"],
+        )
         if value is not None or "None" not in str(declared.type):
             object.__setattr__(made, name, check(name, value, **limits) if limits else check(value))
 
 
 def job_count(n_jobs: int | None) -> int:
-    """Return the number of threads or processes ``n_jobs`` asks for; None or -1 is every core this process may use.
+    """Return the number of threads or processes ``n_jobs`` asks for; None or -1 is every core this
+    process may use.
 
-    These are the cores that `taskset` leaves, or fewer where a container has a quota of processor time.
+    These are the cores that `taskset` leaves, or fewer where a container has a quota of processor
+    time.
 
     >>> job_count(2)
     2
@@ -155,14 +183,19 @@ def job_count(n_jobs: int | None) -> int:
     tautrank.errors.OptionError: n_jobs: found 0; expected a whole number of at least 1, or -1 for all cores
     """
     if n_jobs is None or n_jobs == -1:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        cores = (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
         return max(1, math.ceil(min(cores, processor_quota())))
     return whole("n_jobs", n_jobs, 1, otherwise="-1 for all cores")
 
 
 @functools.cache
 def processor_quota(root: str = "/") -> float:
-    """Return how many processors' time the control groups of this process may use; infinite without a limit.
+    """Return how many processors' time the control groups of this process may use; infinite without
+    a limit.
 
     Args:
         root: the root of the file system.
@@ -177,8 +210,11 @@ def processor_quota(root: str = "/") -> float:
             if kinds and "cpu" not in kinds.split(","):
                 continue
             base = Path(root, "sys/fs/cgroup", kinds)
-            # A group is bound by those above it; a container may not see its own, which is then the root.
-            for group in {base.joinpath(*Path(path).parts[1:up]) for up in range(1, len(Path(path).parts) + 1)}:
+            # A group is bound by those above it; a container may not see its own, which is then the
+            # root.
+            for group in {
+                base.joinpath(*Path(path).parts[1:up]) for up in range(1, len(Path(path).parts) + 1)
+            }:
                 names = ("cpu.cfs_quota_us", "cpu.cfs_period_us") if kinds else ("cpu.max",)
                 files = [group / name for name in names]
                 if all(file.exists() for file in files):

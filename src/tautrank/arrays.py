@@ -1,7 +1,8 @@
-"""Check flat arrays (labels, scores, offsets, weights): each error names the argument, the place and what was expected.
+"""Check flat arrays (labels, scores, offsets, weights): each error names the argument, the place
+and what was expected.
 
-A score may be ``-inf`` for a metric (the document was not retrieved), but never NaN or ``+inf``; losses take finite
-scores only. A NaN in a metric's result means one thing: the query was skipped.
+A score may be ``-inf`` for a metric (the document was not retrieved), but never NaN or ``+inf``;
+losses take finite scores only. A NaN in a metric's result means one thing: the query was skipped.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def check_lists(labels: ArrayLike, offsets: ArrayLike) -> tuple[Numbers, I64]:
 
     Args:
         labels: one finite number of at least 0 per document.
-        offsets: ``n_queries + 1`` integers; query ``q`` owns the documents ``offsets[q]:offsets[q + 1]``.
+        offsets: ``n_queries + 1`` integers; query ``q`` owns the documents
+            ``offsets[q]:offsets[q + 1]``.
 
     >>> check_lists([0, 1, 2], [0, 2, 3])
     (array([0, 1, 2]), array([0, 2, 3]))
@@ -102,24 +104,32 @@ def check_offsets(offsets: ArrayLike, n: int) -> I64:
     cuts = np.ascontiguousarray(cuts, np.int64)
     if cuts[0] != 0:
         sizes = bool((cuts >= 0).all()) and int(cuts.sum()) == n
-        hint = " (these look like the sizes of the lists: offsets are their running sum, from 0)" if sizes else ""
+        hint = (
+            " (these look like the sizes of the lists: offsets are their running sum, from 0)"
+            if sizes
+            else ""
+        )
         raise DataError(f"offsets: found {cuts[0]} first; expected 0{hint}")
     falls = cuts[1:] < cuts[:-1]
     if falls.any():
         at = int(np.argmax(falls))
-        raise DataError(f"offsets[{at + 1}]: found {cuts[at + 1]} after {cuts[at]}; expected values that never fall")
+        raise DataError(
+            f"offsets[{at + 1}]: found {cuts[at + 1]} after {cuts[at]}; expected values that never fall"
+        )
     if cuts[-1] != n:
         raise DataError(f"offsets: found {cuts[-1]} last; expected {n}, the number of documents")
     return cuts
 
 
 def check_scores(scores: ArrayLike, offsets: I64, adjacent: bool = True) -> Floats:
-    """Return the scores of a metric as float32 or float64 in the same order and with the same signs.
+    """Return the scores of a metric as float32 or float64 in the same order and with the same
+    signs.
 
     Args:
         scores: one number per document; ``-inf`` marks a document that was not retrieved.
         offsets: checked offsets of the lists.
-        adjacent: whether the scores are in the order of the lists, so that an error can name the query.
+        adjacent: whether the scores are in the order of the lists, so that an error can name the
+            query.
 
     >>> check_scores([1, 3, 2], np.array([0, 3]))
     array([1., 3., 2.])
@@ -185,7 +195,9 @@ def check_flags(name: str, values: ArrayLike, size: int) -> Bools:
     """
     flags = flat_numbers(name, values, size=size)
     if flags.size and flags.dtype != np.bool_:
-        raise DataError(f"{name}: found values of type {flags.dtype}; expected true or false, one per document")
+        raise DataError(
+            f"{name}: found values of type {flags.dtype}; expected true or false, one per document"
+        )
     return flags.astype(np.bool_)
 
 
@@ -205,7 +217,9 @@ def numbers(name: str, values: ArrayLike, each: str = "document", size: int | No
     return np.ascontiguousarray(flat_numbers(name, values, each, size), np.float64)
 
 
-def flat_numbers(name: str, values: ArrayLike, each: str = "document", size: int | None = None) -> Array:
+def flat_numbers(
+    name: str, values: ArrayLike, each: str = "document", size: int | None = None
+) -> Array:
     """Return values as a flat array of the numbers' own type; the arguments are those of `numbers`.
 
     >>> flat_numbers("scores", [1, 2], size=3)
@@ -216,13 +230,17 @@ def flat_numbers(name: str, values: ArrayLike, each: str = "document", size: int
     if array.size == 0:
         array = np.zeros(0)
     if array.dtype.kind not in "biuf":
-        raise DataError(f"{name}: found values of type {array.dtype}; expected numbers, one per {each}")
+        raise DataError(
+            f"{name}: found values of type {array.dtype}; expected numbers, one per {each}"
+        )
     if size is not None and array.size != size:
         raise DataError(f"{name}: found length {array.size}; expected {size}, one per {each}")
     return array
 
 
-def check_each(name: str, values: Array, good: Bools, expected: str, offsets: I64 | None = None) -> None:
+def check_each(
+    name: str, values: Array, good: Bools, expected: str, offsets: I64 | None = None
+) -> None:
     """Raise an error about the first value that is not good.
 
     Args:
@@ -238,7 +256,9 @@ def check_each(name: str, values: Array, good: Bools, expected: str, offsets: I6
     """
     if not good.all():
         at = int(np.argmin(good))
-        raise DataError(f"{spot(name, at, offsets)}: found {float(values[at]):g}; expected {expected}")
+        raise DataError(
+            f"{spot(name, at, offsets)}: found {float(values[at]):g}; expected {expected}"
+        )
 
 
 def spot(name: str, at: int, offsets: I64 | None = None) -> str:
@@ -254,7 +274,8 @@ def spot(name: str, at: int, offsets: I64 | None = None) -> str:
 
 
 def place(offsets: I64, at: int) -> tuple[int, int]:
-    """Return the query that holds the document at flat index ``at``, and the document's index inside it.
+    """Return the query that holds the document at flat index ``at``, and the document's index
+    inside it.
 
     >>> place(np.array([0, 2, 2, 5]), 3)
     (2, 1)
@@ -303,22 +324,32 @@ def _flat(name: str, values: ArrayLike, expected: str) -> Array:
     try:
         array = np.asarray(values)
     except ValueError:
-        raise DataError(f"{name}: found lists of different lengths; expected {expected} (1-D)") from None
+        raise DataError(
+            f"{name}: found lists of different lengths; expected {expected} (1-D)"
+        ) from None
     if array.ndim != 1:
         raise DataError(f"{name}: found an array of shape {array.shape}; expected {expected} (1-D)")
     return array
 
 
-def _check_from(name: str, array: Array, least: float, expected: str, offsets: I64 | None = None) -> None:
+def _check_from(
+    name: str, array: Array, least: float, expected: str, offsets: I64 | None = None
+) -> None:
     """Refuse numbers below ``least``, infinity and NaN."""
-    # Two reductions instead of a mask: NaN makes the comparison false, so every bad value is caught.
+    # Two reductions instead of a mask: NaN makes the comparison false, so every bad value is
+    # caught.
     if array.size and not (array.min() >= least and array.max() < np.inf):
         check_each(name, array, (array >= least) & (array < np.inf), expected, offsets)
 
 
 def _as_floats(s: Array) -> F64:
-    if s.size and s.dtype.kind != "b" and max(abs(int(s.min())), abs(int(s.max()))) > _LARGEST_EXACT_INTEGER:
-        # float64 would tie integers that differ, so their order stands in for them, 0 staying where it was.
+    if (
+        s.size
+        and s.dtype.kind != "b"
+        and max(abs(int(s.min())), abs(int(s.max()))) > _LARGEST_EXACT_INTEGER
+    ):
+        # float64 would tie integers that differ, so their order stands in for them, 0 staying where
+        # it was.
         distinct, codes = np.unique(s, return_inverse=True)
         return np.asarray(codes - np.count_nonzero(distinct <= 0) + 1, dtype=np.float64)
     return s.astype(np.float64)

@@ -11,8 +11,8 @@ from typing import Any
 class TautrankError(Exception):
     """Base of every error this library raises on purpose.
 
-    The message is one sentence: where (file and line, or argument), what was found, what was expected.
-    The command line prints it and exits with code 2.
+    The message is one sentence: where (file and line, or argument), what was found, what was
+    expected. The command line prints it and exits with code 2.
     """
 
 
@@ -29,14 +29,17 @@ class MissingDependencyError(TautrankError, ImportError):
 
 
 class TautrankWarning(UserWarning):
-    """Something was repaired or assumed; the result is usable and the message says what was done."""
+    """Something was repaired or assumed; the result is usable and the message says what was
+    done.
+    """
 
 
 _MOST_NAMED = 40  # of the known names; a longer list buries the sentence
 
 
 def unknown(kind: str, word: str, known: Iterable[str], aliases: Iterable[str] = ()) -> OptionError:
-    """Build the error for an unknown ``word`` where one of ``known`` was expected; aliases are suggested, not listed.
+    """Build the error for an unknown ``word`` where one of ``known`` was expected; aliases are
+    suggested, not listed.
 
     >>> print(unknown("metric", "ndgc", ["ndcg", "err"]))
     unknown metric 'ndgc'; did you mean 'ndcg'? (known: err, ndcg)
@@ -51,7 +54,9 @@ def unknown(kind: str, word: str, known: Iterable[str], aliases: Iterable[str] =
     hint = f"; did you mean '{spelled[match[0]]}'?" if match else ""
     if len(names) <= _MOST_NAMED:
         return OptionError(f"unknown {kind} '{word}'{hint} (known: {', '.join(names)})")
-    close = [spelled[name] for name in difflib.get_close_matches(word.lower(), spelled, n=5, cutoff=0.3)]
+    close = [
+        spelled[name] for name in difflib.get_close_matches(word.lower(), spelled, n=5, cutoff=0.3)
+    ]
     return OptionError(f"unknown {kind} '{word}'{hint} (closest: {', '.join(close) or 'none'})")
 
 
@@ -94,4 +99,6 @@ def require(module: str, needed: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise MissingDependencyError(f"{needed}; install it with: pip install 'tautrank[{extra}]'") from None
+        raise MissingDependencyError(
+            f"{needed}; install it with: pip install 'tautrank[{extra}]'"
+        ) from None

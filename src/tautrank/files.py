@@ -1,4 +1,6 @@
-"""Write files so that a reader sees either the old content or the new, never half of it; and open them."""
+"""Write files so that a reader sees either the old content or the new, never half of it; and open
+them.
+"""
 
 from __future__ import annotations
 
@@ -59,12 +61,15 @@ def require_writable(path: PathLike) -> None:
     with _in_a_sentence(target):
         if target.is_dir():
             raise IsADirectoryError(0, "Is a directory")
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", suffix=".part"):
+        with tempfile.NamedTemporaryFile(
+            dir=target.parent, prefix=f".{target.name}.", suffix=".part"
+        ):
             pass
 
 
 def opened(path: PathLike, expected: str) -> BinaryIO:
-    """Open a binary file for reading, or raise an error that says why it cannot be read and what was expected.
+    """Open a binary file for reading, or raise an error that says why it cannot be read and what
+    was expected.
 
     Args:
         path: the file.
@@ -79,17 +84,21 @@ def opened(path: PathLike, expected: str) -> BinaryIO:
     try:
         return open(path, "rb")
     except OSError as error:
-        raise DataError(f"{os.fspath(path)}: cannot be read ({error.strerror}); expected {expected}") from None
+        raise DataError(
+            f"{os.fspath(path)}: cannot be read ({error.strerror}); expected {expected}"
+        ) from None
 
 
 @contextmanager
 def atomic_write(path: PathLike, *, durable: bool = True) -> Iterator[BinaryIO]:
-    """Open a binary file for writing that appears under `path` only when the block ends without an error.
+    """Open a binary file for writing that appears under `path` only when the block ends without an
+    error.
 
-    The bytes go to a temporary file in the same folder, are flushed to disk, and replace `path` in one step. If the
-    block raises, nothing is left behind and an existing `path` is untouched. ``durable=False`` skips the flush, for
-    files that can be made again. Where a path leads to no file but to a pipe or a device, such as ``/dev/stdout``, and
-    to standard output, ``-``, the bytes are written as they come.
+    The bytes go to a temporary file in the same folder, are flushed to disk, and replace `path` in
+    one step. If the block raises, nothing is left behind and an existing `path` is untouched.
+    ``durable=False`` skips the flush, for files that can be made again. Where a path leads to no
+    file but to a pipe or a device, such as ``/dev/stdout``, and to standard output, ``-``, the
+    bytes are written as they come.
 
     >>> import tempfile, pathlib
     >>> folder = pathlib.Path(tempfile.mkdtemp())
@@ -100,19 +109,24 @@ def atomic_write(path: PathLike, *, durable: bool = True) -> Iterator[BinaryIO]:
     """
     target = _behind_links(path)
     if _is_stream(path):
-        with nullcontext(sys.stdout.buffer) if str(path) == STANDARD else open(path, "wb") as stream:
+        with (
+            nullcontext(sys.stdout.buffer) if str(path) == STANDARD else open(path, "wb") as stream
+        ):
             yield stream
             stream.flush()
         return
     with _in_a_sentence(target):
-        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+        descriptor, temporary = tempfile.mkstemp(
+            dir=target.parent, prefix=f".{target.name}.", suffix=".part"
+        )
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield cast(BinaryIO, file)
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-        # mkstemp makes files private; give the result the permissions a plain open() would have given.
+        # mkstemp makes files private; give the result the permissions a plain open() would have
+        # given.
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)
@@ -125,8 +139,12 @@ def atomic_write(path: PathLike, *, durable: bool = True) -> Iterator[BinaryIO]:
 
 
 def _is_stream(path: PathLike) -> bool:
-    """Whether a path is standard output, a pipe or a device, which cannot be replaced as a file can."""
-    return str(path) == STANDARD or (os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path))
+    """Whether a path is standard output, a pipe or a device, which cannot be replaced as a file
+    can.
+    """
+    return str(path) == STANDARD or (
+        os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+    )
 
 
 def _behind_links(path: PathLike) -> Path:

@@ -1,4 +1,6 @@
-"""Values as JSON can hold them, and back: numbers, arrays, dataclasses; one text for one content."""
+"""Values as JSON can hold them, and back: numbers, arrays, dataclasses; one text for one
+content.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ def or_nan(value: float | None) -> float:
 
 
 def declare(module: str) -> None:
-    """Let `to_json` and `from_json` know the dataclasses of a module, which are written with their names.
+    """Let `to_json` and `from_json` know the dataclasses of a module, which are written with their
+    names.
 
     Args:
         module: its name.
@@ -51,7 +54,8 @@ def to_json(value: Any, name: str = "value") -> Any:
     """Turn a value into what JSON can hold: NaN becomes null, arrays and tuples become lists.
 
     Args:
-        value: numbers, text, None, lists, tuples, arrays and mappings of them; dataclasses that are declared.
+        value: numbers, text, None, lists, tuples, arrays and mappings of them; dataclasses that are
+            declared.
         name: the value's name, for the error.
 
     >>> to_json({"a": (1, float("nan"))})
@@ -67,7 +71,9 @@ def to_json(value: Any, name: str = "value") -> Any:
         return value
     if isinstance(value, float):
         if math.isinf(value):
-            raise OptionError(f"{name}: found {value}; expected what a file can hold: finite numbers")
+            raise OptionError(
+                f"{name}: found {value}; expected what a file can hold: finite numbers"
+            )
         return None if math.isnan(value) else value
     if isinstance(value, list | tuple):
         return [to_json(item, f"{name}[{i}]") for i, item in enumerate(value)]
@@ -76,8 +82,13 @@ def to_json(value: Any, name: str = "value") -> Any:
     kind = type(value).__name__
     if _CLASSES.get(kind) is type(value):
         fields = [field.name for field in dataclasses.fields(value)]
-        return {_CLASS: kind, **{key: to_json(getattr(value, key), f"{name}.{key}") for key in fields}}
-    raise OptionError(f"{name}: found {value!r}; expected what a file can hold: numbers, text, None, lists")
+        return {
+            _CLASS: kind,
+            **{key: to_json(getattr(value, key), f"{name}.{key}") for key in fields},
+        }
+    raise OptionError(
+        f"{name}: found {value!r}; expected what a file can hold: numbers, text, None, lists"
+    )
 
 
 def from_json(value: Any) -> Any:
@@ -100,7 +111,9 @@ def from_json(value: Any) -> Any:
         return content
     cls = _CLASSES.get(str(kind))
     if cls is None or not set(content) <= {field.name for field in dataclasses.fields(cls)}:
-        raise DataError(f"found the declaration '{kind}'; expected one that this version of tautrank knows")
+        raise DataError(
+            f"found the declaration '{kind}'; expected one that this version of tautrank knows"
+        )
     return cls(**content)
 
 

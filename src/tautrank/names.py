@@ -1,6 +1,8 @@
-"""One grammar for what users type, ``name(key=value,...)@k``, and the registries of what has such a name.
+"""One grammar for what users type, ``name(key=value,...)@k``, and the registries of what has such a
+name.
 
-Losses and metrics print as text of this grammar, so they travel through files and command lines and parse back.
+Losses and metrics print as text of this grammar, so they travel through files and command lines and
+parse back.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from tautrank.errors import OptionError, unknown
 T = TypeVar("T")
 C = TypeVar("C", bound=type[Any])
 
-_FORM = re.compile(r"\s*(?P<name>[^()@\s]+)\s*(?:\((?P<options>.*)\))?\s*(?:@(?P<k>.*))?", re.DOTALL)
+_FORM = re.compile(
+    r"\s*(?P<name>[^()@\s]+)\s*(?:\((?P<options>.*)\))?\s*(?:@(?P<k>.*))?", re.DOTALL
+)
 _WORDS = {"none": None, "true": True, "false": False}
 
 
@@ -58,10 +62,13 @@ class Registry(dict[str, type[T]], Generic[T]):
             *aliases: what others call it, in lower case; these names are read, but never printed.
         """
         if not re.fullmatch(r"[^()@,=\s]+", name):
-            raise OptionError(f"register: found '{name}'; expected a name without spaces, commas and ()@=")
+            raise OptionError(
+                f"register: found '{name}'; expected a name without spaces, commas and ()@="
+            )
 
         def enter(cls: C) -> C:
-            # A user may edit a class and register it again; a name of the library keeps its meaning.
+            # A user may edit a class and register it again; a name of the library keeps its
+            # meaning.
             if name in self and is_ours(self[name]) and not is_ours(cls):
                 found = f"'{name}', a {self.kind} of the library"
                 raise OptionError(f"register: found {found}; expected a name that is not taken")
@@ -106,8 +113,8 @@ class Registry(dict[str, type[T]], Generic[T]):
         """Make what was typed.
 
         Args:
-            given: a name, perhaps followed by options in parentheses and a cutoff after ``@``; or an object of the
-                kind, which comes back as it is, or with ``options`` changed.
+            given: a name, perhaps followed by options in parentheses and a cutoff after ``@``; or
+                an object of the kind, which comes back as it is, or with ``options`` changed.
             **options: more options; one that is also typed must have the same value.
         """
         if isinstance(given, self.base):
@@ -122,7 +129,9 @@ class Registry(dict[str, type[T]], Generic[T]):
             last = merged[option]
             if value is not last and cls(**{**merged, option: value}) != made:
                 first, second = write_value(value), write_value(last)
-                raise OptionError(f"{option}: given twice, as {first} and {second}; expected one value")
+                raise OptionError(
+                    f"{option}: given twice, as {first} and {second}; expected one value"
+                )
         return made
 
     def _check_known(self, cls: type[T], options: Mapping[str, Any]) -> None:
@@ -218,7 +227,11 @@ def changed_options(made: Any) -> dict[str, object]:
     {'y': 1}
     """
     fields = {field.name: field.default for field in dataclasses.fields(made)}
-    return {name: getattr(made, name) for name, default in fields.items() if getattr(made, name) != default}
+    return {
+        name: getattr(made, name)
+        for name, default in fields.items()
+        if getattr(made, name) != default
+    }
 
 
 def _read_options(text: str, where: str) -> list[tuple[str, Any]]:

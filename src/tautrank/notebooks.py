@@ -26,7 +26,9 @@ def html_table(titles: Sequence[str], rows: Iterable[Sequence[object]], note: st
 
     head = f"<thead>{line(titles, 'th')}</thead>" if titles else ""
     body = "".join(line(row, "td") for row in rows)
-    return f"<table>{head}<tbody>{body}</tbody></table>" + (f"<p>{escape(note)}</p>" if note else "")
+    return f"<table>{head}<tbody>{body}</tbody></table>" + (
+        f"<p>{escape(note)}</p>" if note else ""
+    )
 
 
 def pandas() -> Any:

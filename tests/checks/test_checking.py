@@ -34,11 +34,15 @@ def tried():
     del CHECKS["probe"]
 
 
-def test_a_check_of_ones_own_is_tried_on_synthetic_lists_and_on_seven_scorings_of_the_data(tried) -> None:
+def test_a_check_of_ones_own_is_tried_on_synthetic_lists_and_on_seven_scorings_of_the_data(
+    tried,
+) -> None:
     given = [0.0, 9.0, 1.0, 9.0, 0.0, 1.0]
     outcome = check_loss("lambdarank", LABELS, OFFSETS, scores=given, names=["probe"])["probe"]
     assert (outcome.status, outcome.queries) == ("holds", 2)
-    assert outcome.detail == "the smallest difference is 0"  # the synthetic list without a relevant document
+    assert (
+        outcome.detail == "the smallest difference is 0"
+    )  # the synthetic list without a relevant document
     data = [scores for scores in tried if scores.size == 6]
     assert (len(tried), len(data)) == (8, 7)
     for scores in (given, LABELS, np.negative(LABELS), np.zeros(6), np.multiply(100.0, given)):
@@ -47,8 +51,12 @@ def test_a_check_of_ones_own_is_tried_on_synthetic_lists_and_on_seven_scorings_o
 
 def test_the_worst_of_several_scorings() -> None:
     scores = np.array([0.0, 9.0, 1.0, 9.0, 0.0, 1.0])
-    worst = check_loss("lambdarank", LABELS, OFFSETS, scores=scores, names=["above-log-mrr"])["above-log-mrr"]
-    alone = CHECKS["above-log-mrr"].outcome(loss("lambdarank"), scores, Lists.of(LABELS, OFFSETS, None))
+    worst = check_loss("lambdarank", LABELS, OFFSETS, scores=scores, names=["above-log-mrr"])[
+        "above-log-mrr"
+    ]
+    alone = CHECKS["above-log-mrr"].outcome(
+        loss("lambdarank"), scores, Lists.of(LABELS, OFFSETS, None)
+    )
     assert worst.margin < alone.margin
 
 
@@ -62,8 +70,14 @@ def test_thinned_data_and_progress() -> None:
         queries=10,
         progress=lambda *a: told.append(a),
     )
-    assert [outcome.queries for outcome in reports[1].outcomes] == [10, 10, 0]  # text looks at no data
-    named = [f"{name}: {each}" for name in ("mse", "ranknet") for each in ("finite", "shift", "text")]
+    assert [outcome.queries for outcome in reports[1].outcomes] == [
+        10,
+        10,
+        0,
+    ]  # text looks at no data
+    named = [
+        f"{name}: {each}" for name in ("mse", "ranknet") for each in ("finite", "shift", "text")
+    ]
     assert told == [(done, 6, what) for done, what in enumerate([*named, ""])]
     assert reports[0].summary == "mse: 2 checks hold, 0 fail, 1 does not apply"
     assert len(check_losses(None, [1, 0], [0, 2], names=["text"])) == len(REGISTRY)
@@ -77,7 +91,10 @@ def test_long_checks_look_at_some_queries() -> None:
     assert scores[10] == 50.0  # the sixth query
     mixed = Lists.of(np.ones(400), [0, 300, 350, 400], None)
     assert short_lists(np.zeros(400), mixed)[1].sizes.tolist() == [50, 50]
-    assert check_loss("mse", np.ones(9000), lists.offsets, names=["derivative"])["derivative"].queries == 180
+    assert (
+        check_loss("mse", np.ones(9000), lists.offsets, names=["derivative"])["derivative"].queries
+        == 180
+    )
 
 
 class Stops(MSE):
@@ -108,7 +125,9 @@ class StopsAtTies(ListLoss):
 
 
 def test_a_loss_that_raises_fails() -> None:
-    outcome = check_loss(Stops(), [2, 1, 0], [0, 3], scores=[3.0, 2.0, 1.0], names=["finite"])["finite"]
+    outcome = check_loss(Stops(), [2, 1, 0], [0, 3], scores=[3.0, 2.0, 1.0], names=["finite"])[
+        "finite"
+    ]
     assert (outcome.status, outcome.margin) == ("fails", -math.inf)
     assert outcome.detail == "stopped with ZeroDivisionError: division by zero"
     # What ListLoss makes of an exception is an error of this library; it is a failure all the same.
@@ -123,7 +142,9 @@ def test_a_loss_that_does_not_run_is_checked_no_further() -> None:
             raise OptionError("labels: found some; expected none")
 
     report = check_loss(Never(), names=["shift", "finite"])
-    assert repr(report).endswith("\n  runs fails: stopped with OptionError: labels: found some; expected none")
+    assert repr(report).endswith(
+        "\n  runs fails: stopped with OptionError: labels: found some; expected none"
+    )
     assert len(report.outcomes) == 1
     assert not report.holds
 
@@ -132,7 +153,9 @@ def test_a_gain_table_that_ends_too_soon_is_a_condition_and_no_failure() -> None
     short = loss("lambdarank", gain=(0, 1, 3, 7, 15))
     report = check_loss(short, [5, 0], [0, 2], names=["finite", "large-labels", "curved"])
     assert report["finite"].status == "holds"  # on the synthetic lists
-    assert report["large-labels"].detail == "its labels end at 4, and these lists have a label of 1000"
+    assert (
+        report["large-labels"].detail == "its labels end at 4, and these lists have a label of 1000"
+    )
     assert report["curved"].status == "holds"
     outcome = CHECKS["finite"].outcome(short, np.zeros(2), Lists.of([5, 0], [0, 2], None))
     assert outcome.status == "does not apply"
@@ -145,7 +168,9 @@ def test_unknown_checks_are_named() -> None:
 
 
 def test_as_plain_values() -> None:
-    report = check_loss("softrank", LABELS, OFFSETS, names=["finite", "softrank-sigma-limit", "xe-ndcg"])
+    report = check_loss(
+        "softrank", LABELS, OFFSETS, names=["finite", "softrank-sigma-limit", "xe-ndcg"]
+    )
     rows = report.to_dict()
     assert [row["status"] for row in rows.values()] == ["holds", "fails", "does not apply"]
     assert rows["xe-ndcg"]["margin"] is None

@@ -1,4 +1,6 @@
-"""The laws every loss obeys (docs: DESIGN section 5), over every loss and its variants; and what breaks each law."""
+"""The laws every loss obeys (docs: DESIGN section 5), over every loss and its variants; and what
+breaks each law.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ from tautrank.metrics.ordering import query_sums
 
 LAWS = [name for name, check in CHECKS.items() if check.on != "data"]
 
-# One parameter at a time is moved off its default, in every loss that has it: a new loss is covered as soon as it is
-# registered, and a new parameter as soon as it is listed here.
+# One parameter at a time is moved off its default, in every loss that has it: a new loss is covered
+# as soon as it is registered, and a new parameter as soon as it is listed here.
 VARIATIONS: dict[str, list[object]] = {
     "k": [None, 2],
     "sigma": [0.5],
@@ -50,13 +52,17 @@ def variants() -> list[Loss]:
         found.append(loss(name))
         for field in dataclasses.fields(cls):
             for value in VARIATIONS.get(field.name, []):
-                # Not every metric can be optimised by every loss, and not every loss can be cut off or extended.
-                with contextlib.suppress(*([OptionError] if field.name in ("k", "metric", "extend") else [])):
+                # Not every metric can be optimised by every loss, and not every loss can be cut off
+                # or extended.
+                with contextlib.suppress(
+                    *([OptionError] if field.name in ("k", "metric", "extend") else [])
+                ):
                     found.append(loss(name, **{field.name: value}))
     return list(dict.fromkeys(found))
 
 
-# Long lists and large labels are looked at by name: variants share their kernels, and tables of gains end at 4.
+# Long lists and large labels are looked at by name: variants share their kernels, and tables of
+# gains end at 4.
 BY_NAME = ("large-labels", "long-list")
 
 
@@ -64,7 +70,9 @@ def broken(subject: Loss, laws: Iterable[str]) -> list[object]:
     """The outcomes of the laws about a loss that do not hold."""
     lists = synthetic_lists()
     about_it = [CHECKS[law] for law in laws if CHECKS[law].unless(subject, *lists) is None]
-    return [outcome for law in about_it if (outcome := law.outcome(subject, *lists)).status != "holds"]
+    return [
+        outcome for law in about_it if (outcome := law.outcome(subject, *lists)).status != "holds"
+    ]
 
 
 @pytest.mark.parametrize("subject", variants(), ids=str)
@@ -81,11 +89,16 @@ def test_laws_do_not_excuse_themselves_and_are_all_broken_below() -> None:
     assert {law for _, law, _ in BROKEN.values()} | {"text"} == set(LAWS)
     # Which laws apply to a loss follows from what it says of itself, and from nothing else.
     for subject in variants():
-        silent = {law for law in LAWS if CHECKS[law].unless(subject, *synthetic_lists()) is not None}
+        silent = {
+            law for law in LAWS if CHECKS[law].unless(subject, *synthetic_lists()) is not None
+        }
         expected = set() if subject.ignores_shifts else {"shift"}
         expected |= set() if subject.gradient_is_derivative else {"derivative"}
         expected |= {"zero-sum"} if expected else set()
-        by_places = isinstance(subject, SmoothedLoss | PLRank) or getattr(subject, "extend", None) == "static"
+        by_places = (
+            isinstance(subject, SmoothedLoss | PLRank)
+            or getattr(subject, "extend", None) == "static"
+        )
         expected |= {"order"} if by_places else set()
         short_table = isinstance(getattr(subject, "gain", None), tuple) or "err" in str(subject)
         expected |= {"large-labels"} if short_table else set()
@@ -97,7 +110,9 @@ def test_laws_do_not_excuse_themselves_and_are_all_broken_below() -> None:
 
 @dataclass(frozen=True)
 class Centred(Loss):
-    """Half the squared distance of scores and labels, both centred in the query: right, and compiled by nobody."""
+    """Half the squared distance of scores and labels, both centred in the query: right, and
+    compiled by nobody.
+    """
 
     name = "centred"
 
@@ -127,7 +142,9 @@ Centred.objective = RightObjective
 
 
 def changed(change) -> type[Objective]:
-    """The right objective with its gradient and hessian changed by a function of (self, grad, hess, scores, step)."""
+    """The right objective with its gradient and hessian changed by a function of (self, grad, hess,
+    scores, step).
+    """
 
     class Changed(RightObjective):
         def _gradients(self, scores, step):
@@ -191,17 +208,41 @@ def stops_at_ties(self, grad, hess, scores, step):
 
 
 BROKEN = {
-    "stops": (changed(lambda *_: 1 / 0), "runs", "stopped with ZeroDivisionError: division by zero"),
-    "stops at ties": (changed(stops_at_ties), "extremes", "stopped with OverflowError: all scores are equal"),
+    "stops": (
+        changed(lambda *_: 1 / 0),
+        "runs",
+        "stopped with ZeroDivisionError: division by zero",
+    ),
+    "stops at ties": (
+        changed(stops_at_ties),
+        "extremes",
+        "stopped with OverflowError: all scores are equal",
+    ),
     "sign": (changed(lambda self, g, h, *_: (-g, h)), "derivative", "the slope of the loss"),
-    "slope": (changed(lambda self, g, h, *_: (g * g.dtype.type(1 + 1e-5), h)), "derivative", "the slope of the loss"),
-    "pushed down": (changed(lambda self, g, h, *_: (-g, h)), "large-labels", "is 21.3333; expected below 0"),
+    "slope": (
+        changed(lambda self, g, h, *_: (g * g.dtype.type(1 + 1e-5), h)),
+        "derivative",
+        "the slope of the loss",
+    ),
+    "pushed down": (
+        changed(lambda self, g, h, *_: (-g, h)),
+        "large-labels",
+        "is 21.3333; expected below 0",
+    ),
     "drifting": (with_values(drift), "frozen", "the value of query 0 is"),
     "negative hessian": (changed(lambda self, g, h, *_: (g, -h)), "finite", "a hessian is -1"),
     "no hessian": (changed(lambda self, g, h, *_: (g, 0 * h)), "curved", "all hessians are 0"),
-    "irrelevant": (with_shares(lambda lists: np.ones_like(lists.weights)), "no-relevant", "found a gradient of"),
+    "irrelevant": (
+        with_shares(lambda lists: np.ones_like(lists.weights)),
+        "no-relevant",
+        "found a gradient of",
+    ),
     "leaks": (Leaks, "independent", "of the same list, the gradient of document"),
-    "places": (with_values(lambda self, s: s[self.lists.offsets[:-1] % s.size]), "order", "the value of query"),
+    "places": (
+        with_values(lambda self, s: s[self.lists.offsets[:-1] % s.size]),
+        "order",
+        "the value of query",
+    ),
     "shift": (NotShiftFree, "shift", "as without the constant"),
     "sum": (NotShiftFree, "zero-sum", "it adds up to"),
     "threads": (
@@ -217,10 +258,16 @@ BROKEN = {
         "it says that it is not random, and another step gives another gradient",
     ),
     "wide": (AlwaysWide, "float32", "the gradient is float64 for float32"),
-    "weights": (with_shares(lambda lists: lists.has_relevant * 1.0), "weights", "weight times the result without"),
+    "weights": (
+        with_shares(lambda lists: lists.has_relevant * 1.0),
+        "weights",
+        "weight times the result without",
+    ),
     "overflow": (changed(overflow), "extremes", "scores 1e6 apart, float32: a gradient is nan"),
     "label overflow": (
-        with_values(lambda self, s: 0.0 * query_sums(2.0 ** (2 * self.lists.labels), self.lists.offsets)),
+        with_values(
+            lambda self, s: 0.0 * query_sums(2.0 ** (2 * self.lists.labels), self.lists.offsets)
+        ),
         "large-labels",
         "next to a label of 1000 a value is nan",
     ),
@@ -233,7 +280,9 @@ BROKEN = {
 
 
 def centred(objective: type[Objective], **attributes: object) -> Loss:
-    made = type("Subject", (Centred,), {"objective": objective, "__module__": __name__, **attributes})
+    made = type(
+        "Subject", (Centred,), {"objective": objective, "__module__": __name__, **attributes}
+    )
     globals()["Subject"] = made  # where pickle looks for it
     made.__qualname__ = "Subject"
     if objective.__qualname__ != objective.__name__:  # made by a function above
@@ -263,7 +312,9 @@ def test_a_random_loss_that_draws_nothing_and_one_that_is_not_read_back() -> Non
     try:
         register("silent")(type(silent))
         type(silent).__str__ = lambda self: "mse"
-        assert CHECKS["text"].outcome(silent, *synthetic_lists()).detail == "mse is read back as mse"
+        assert (
+            CHECKS["text"].outcome(silent, *synthetic_lists()).detail == "mse is read back as mse"
+        )
     finally:
         del REGISTRY["silent"]
 
@@ -272,18 +323,26 @@ def test_a_loss_that_cannot_be_pickled() -> None:
     class Local(Centred):
         objective = RightObjective
 
-    assert "expected its class at the top level" in CHECKS["repeat"].outcome(Local(), *synthetic_lists()).detail
+    assert (
+        "expected its class at the top level"
+        in CHECKS["repeat"].outcome(Local(), *synthetic_lists()).detail
+    )
 
 
 DERIVED = [
     subject
-    for subject in (loss(name, **({"hessian": "diagonal"} if name == "xendcg" else {})) for name in sorted(REGISTRY))
+    for subject in (
+        loss(name, **({"hessian": "diagonal"} if name == "xendcg" else {}))
+        for name in sorted(REGISTRY)
+    )
     if subject.gradient_is_derivative
 ]
 
 
 @pytest.mark.parametrize("subject", DERIVED, ids=str)
-def test_a_gradient_that_is_slightly_wrong_is_found(subject: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gradient_that_is_slightly_wrong_is_found(
+    subject: Loss, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scores, lists = synthetic_lists()
     drawn = np.random.default_rng(0).normal(size=scores.size)
     right = Objective.gradients
@@ -312,11 +371,15 @@ def test_a_small_error_beside_a_large_value_is_found() -> None:
 
 
 def hinge(at_kink: float) -> Loss:
-    """Sum of max(0, 1 - (s_i - s_j)) over pairs with y_i > y_j; at its kinks the gradient takes a share of a pair."""
+    """Sum of max(0, 1 - (s_i - s_j)) over pairs with y_i > y_j; at its kinks the gradient takes a
+    share of a pair.
+    """
 
     class Hinge(RightObjective):
         def _pairs(self, s: np.ndarray):
-            for query, (a, b) in enumerate(zip(self.lists.offsets, self.lists.offsets[1:], strict=False)):
+            for query, (a, b) in enumerate(
+                zip(self.lists.offsets, self.lists.offsets[1:], strict=False)
+            ):
                 y = self.lists.labels[a:b]
                 yield query, slice(a, b), 1 - (s[a:b, None] - s[None, a:b]), y[:, None] > y
 
@@ -337,7 +400,9 @@ def hinge(at_kink: float) -> Loss:
 
 
 @pytest.mark.parametrize("at_kink", [-0.01, 0.0, 0.25, 1.0, 1.01])
-def test_at_a_kink_any_slope_between_those_on_either_side_is_right_and_no_other(at_kink: float) -> None:
+def test_at_a_kink_any_slope_between_those_on_either_side_is_right_and_no_other(
+    at_kink: float,
+) -> None:
     status = "holds" if 0 <= at_kink <= 1 else "fails"
     few = np.array([1.0, 0.0, 2.0]), Lists.of([1, 0, 0], [0, 3], None)
     for scores, lists in (few, synthetic_lists()):
@@ -373,7 +438,9 @@ def test_check_values(text: str, expected: float) -> None:
     assert value[0] == pytest.approx(expected, abs=5e-8)
 
 
-def average(subject: Loss, labels: list[float], scores: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
+def average(
+    subject: Loss, labels: list[float], scores: np.ndarray, steps: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Mean over many steps of the gradient of one query, and its standard error."""
     objective = subject.bind(labels, [0, scores.size], seed=11)
     grads = np.array([objective.gradients(scores, step)[0] for step in range(steps)])
@@ -387,7 +454,12 @@ def test_noisy_gradients_are_unbiased(plain: str) -> None:
     draws = 4000
     noisy = scores + strength * np.random.default_rng(3).gumbel(size=(draws, scores.size))
     offsets = np.arange(draws + 1) * scores.size
-    expected = loss(plain).bind(np.tile(labels, draws), offsets).gradients(noisy.ravel())[0].reshape(draws, -1)
+    expected = (
+        loss(plain)
+        .bind(np.tile(labels, draws), offsets)
+        .gradients(noisy.ravel())[0]
+        .reshape(draws, -1)
+    )
     spread = np.hypot(error, expected.std(axis=0) / np.sqrt(draws))
     assert (np.abs(mean - expected.mean(axis=0)) < 5 * spread + 1e-12).all()
 
@@ -395,16 +467,23 @@ def test_noisy_gradients_are_unbiased(plain: str) -> None:
 def test_gradients_with_uniform_gamma_are_unbiased() -> None:
     labels, scores = [0.0, 2.0, 1.0, 0.0, 0.0], np.array([0.3, -0.2, 0.1, 0.6, 0.0])
     mean, error = average(loss("xendcg", hessian="diagonal"), labels, scores, 4000)
-    targets = 2.0 ** np.array(labels) - np.random.default_rng(4).uniform(size=(200_000, scores.size))
+    targets = 2.0 ** np.array(labels) - np.random.default_rng(4).uniform(
+        size=(200_000, scores.size)
+    )
     phi = (targets / targets.sum(axis=1, keepdims=True)).mean(axis=0)
     rho = np.exp(scores) / np.exp(scores).sum()
     assert (np.abs(mean - (rho - phi)) < 5 * error).all()
 
 
 def test_gradients_with_sampled_rankings_are_unbiased() -> None:
-    # A soft assignment averages gradients over the rankings it draws: one of 4000 rankings is 4000 of one.
+    # A soft assignment averages gradients over the rankings it draws: one of 4000 rankings is 4000
+    # of one.
     labels, scores = [0.0, 2.0, 1.0, 0.0, 1.0], np.array([0.3, -0.2, 0.1, 0.6, 0.0])
     subject = loss("ndcg-loss2++", assignment="soft", samples=1, spread=0.5)
     mean, error = average(subject, labels, scores, 4000)
-    many = dataclasses.replace(subject, samples=4000).bind(labels, [0, 5], seed=12).gradients(scores)[0]
+    many = (
+        dataclasses.replace(subject, samples=4000)
+        .bind(labels, [0, 5], seed=12)
+        .gradients(scores)[0]
+    )
     assert (np.abs(mean - many) < 5 * np.sqrt(2) * error).all()

@@ -14,7 +14,15 @@ from tests.checks.test_laws import RightObjective, centred
 from tests.theory_lists import make_lists
 
 LAWS = [name for name, check in CHECKS.items() if check.on != "data"]
-BOUNDS = ["xe-ndcg", "xe-ndcg-refined", "softmax-mrr", "softmax-ndcg", "lambdaloss", "ndcg-cost", "lambdarank-metric"]
+BOUNDS = [
+    "xe-ndcg",
+    "xe-ndcg-refined",
+    "softmax-mrr",
+    "softmax-ndcg",
+    "lambdaloss",
+    "ndcg-cost",
+    "lambdarank-metric",
+]
 OTHERS = ["xe-lipschitz", "lambdarank-lipschitz", "hessian", "em-descent", "m-step"]
 MEASURED = ["lipschitz", "above-ndcg-cost", "above-mrr-cost", "above-log-ndcg", "above-log-mrr"]
 SMOOTHING = [name for name in CHECKS if name.startswith(("directness", "softrank", "smoothing"))]
@@ -37,7 +45,11 @@ PAPERS = [
 
 
 def outcomes(
-    subject: Loss | str, names: list[str], labels: str = "graded", scores: str = "tied", queries: int = 30
+    subject: Loss | str,
+    names: list[str],
+    labels: str = "graded",
+    scores: str = "tied",
+    queries: int = 30,
 ) -> dict[str, Outcome]:
     s, y, offsets = make_lists(0, scores, labels, queries=queries, longest=8)
     return {o.check: o for o in check_loss(subject, y, offsets, scores=s, names=names).outcomes}
@@ -76,7 +88,13 @@ def test_which_theorem_is_about_which_loss() -> None:
     assert about("xendcg") == {"xe-ndcg", "xe-ndcg-refined", "xe-lipschitz", "hessian", "m-step"}
     assert about("listnet") == {"softmax-mrr", "xe-lipschitz", "hessian", "em-descent", "m-step"}
     assert about("listnet", "binary") == about("listnet") | {"softmax-ndcg"}
-    assert about("lambdarank") == {"lambdaloss", "ndcg-cost", "lambdarank-metric", "lambdarank-lipschitz", "m-step"}
+    assert about("lambdarank") == {
+        "lambdaloss",
+        "ndcg-cost",
+        "lambdarank-metric",
+        "lambdarank-lipschitz",
+        "m-step",
+    }
     assert about("lambdarank(k=2)") == about("lambdarank") - {"ndcg-cost"}
     assert about("ndcg-loss2(k=2)") == {"m-step"}
     assert about("arp-loss2(k=none)") == {"lambdaloss", "em-descent", "m-step"}
@@ -84,17 +102,23 @@ def test_which_theorem_is_about_which_loss() -> None:
     assert about("lambdarank(norm=lightgbm)") == {"lambdarank-metric", "m-step"}
     assert "xe-ndcg" not in about("xendcg(noise=gumbel)")
     assert "lambdaloss" not in about("ndcg-loss2(assignment=soft)")
-    assert {o.status for o in outcomes(centred(RightObjective), BOUNDS).values()} == {"does not apply"}
+    assert {o.status for o in outcomes(centred(RightObjective), BOUNDS).values()} == {
+        "does not apply"
+    }
 
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_which_loss_stands_for_a_metric(name: str) -> None:
     found = outcomes(name, SMOOTHING, scores="normal", queries=40)
     about = {key for key, outcome in found.items() if outcome.status != "does not apply"}
-    direct = set() if name in {"mse", "ranknet", "yetiloss"} else {"directness", "directness-unseen"}
+    direct = (
+        set() if name in {"mse", "ranknet", "yetiloss"} else {"directness", "directness-unseen"}
+    )
     smoothed = {"smoothing-worst", "smoothing-expected", "smoothing-bias"}
     softrank = {each for each in SMOOTHING if each.startswith("softrank")}
-    more = {"stochasticrank": smoothed, "reinforce": smoothed, "softrank": softrank}.get(name, set())
+    more = {"stochasticrank": smoothed, "reinforce": smoothed, "softrank": softrank}.get(
+        name, set()
+    )
     assert about == direct | more
 
 
@@ -134,12 +158,14 @@ def test_what_is_measured() -> None:
 
 
 def test_the_generalisation_bound_of_the_data() -> None:
-    # Ten documents, one of them relevant: cross entropy between log((9 e^-1 + 1)) and log(9 e + 1), less than 2 apart.
+    # Ten documents, one of them relevant: cross entropy between log((9 e^-1 + 1)) and log(9 e + 1),
+    # less than 2 apart.
     labels, offsets = np.tile([1.0] + [0.0] * 9, 50), np.arange(0, 501, 10)
     equal = check_loss("listnet", labels, offsets, names=["generalisation"])["generalisation"]
     assert equal.status == "holds"
     assert "the constant is 2; for trees of 31 leaves with fixed splits" in equal.detail
-    # A list of one document costs nothing, one of 200 costs log 200 and more: the proof does not allow for it.
+    # A list of one document costs nothing, one of 200 costs log 200 and more: the proof does not
+    # allow for it.
     longer = np.zeros(201)
     longer[:2] = 1.0
     other = check_loss("listnet", longer, [0, 1, 201], names=["generalisation"])["generalisation"]
@@ -156,15 +182,26 @@ def test_what_comes_of_softrank_and_smoothing() -> None:
     assert found["softrank-ties"].status == "fails"
     assert found["softrank-ties"].margin < -0.01
     # Lists of two: a tie of two is what it should be.
-    pairs = check_loss("softrank", [1, 0, 0, 2, 1, 1], [0, 2, 4, 6], names=["softrank-ties"])["softrank-ties"]
+    pairs = check_loss("softrank", [1, 0, 0, 2, 1, 1], [0, 2, 4, 6], names=["softrank-ties"])[
+        "softrank-ties"
+    ]
     assert pairs.status == "holds"
-    for text in ("stochasticrank", "stochasticrank(metric=err)", "reinforce(metric=mrr)", "stochasticrank(mu=0)"):
+    for text in (
+        "stochasticrank",
+        "stochasticrank(metric=err)",
+        "reinforce(metric=mrr)",
+        "stochasticrank(mu=0)",
+    ):
         found = outcomes(text, SMOOTHING, scores="normal", queries=40)
-        assert found["smoothing-worst"].status == found["smoothing-expected"].status == "holds", found
+        assert found["smoothing-worst"].status == found["smoothing-expected"].status == "holds", (
+            found
+        )
         assert found["smoothing-bias"].status == "fails"
         assert found["smoothing-bias"].margin < -0.01
     assert outcomes("stochasticrank(mu=9)", ["smoothing-bias"])["smoothing-bias"].status == "holds"
-    tie = check_loss("stochasticrank", [1, 0], [0, 2], scores=[0.0, 0.0], names=["smoothing-bias"])["smoothing-bias"]
+    tie = check_loss("stochasticrank", [1, 0], [0, 2], scores=[0.0, 0.0], names=["smoothing-bias"])[
+        "smoothing-bias"
+    ]
     assert "94% of that without shift" in tie.detail
 
 
@@ -183,15 +220,21 @@ def test_data_without_anything_to_look_at(text: str) -> None:
     for outcome in check_loss(text, [0, 0, 0], [0, 2, 3], names=about_data).outcomes:
         assert outcome.status == "does not apply", outcome
         assert math.isnan(outcome.margin)
-    for outcome in check_loss(text, [], [0], names=[*about_data, "finite", "derivative", "order"]).outcomes:
+    for outcome in check_loss(
+        text, [], [0], names=[*about_data, "finite", "derivative", "order"]
+    ).outcomes:
         assert outcome.status != "fails", outcome
-    tied = check_loss("softrank", [1, 0], [0, 2], scores=[1.0, 1.0], names=["softrank-bound"])["softrank-bound"]
+    tied = check_loss("softrank", [1, 0], [0, 2], scores=[1.0, 1.0], names=["softrank-bound"])[
+        "softrank-bound"
+    ]
     assert tied.detail == "it is about lists without ties"
 
 
 def test_long_lists_are_looked_at_in_places() -> None:
     rng = np.random.default_rng(0)
     scores, labels = rng.normal(size=700), rng.integers(0, 3, 700)
-    report = check_loss("ndcg-loss2++", labels, [0, 400, 700], scores=scores, names=["derivative", "m-step"])
+    report = check_loss(
+        "ndcg-loss2++", labels, [0, 400, 700], scores=scores, names=["derivative", "m-step"]
+    )
     assert report["derivative"].status == "holds"
     assert report["m-step"].status == "does not apply"  # it would take hundreds of differences

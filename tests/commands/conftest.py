@@ -14,7 +14,9 @@ from tautrank.metrics import METRICS
 
 @pytest.fixture(scope="session")
 def written(tmp_path_factory):
-    """Training, validation and test files, the test file's last feature always 0 and so left out."""
+    """Training, validation and test files, the test file's last feature always 0 and so left
+    out.
+    """
     folder = tmp_path_factory.mktemp("search")
     data = tr.simulate.simulate_web_search(60, n_features=16, mean_length=12, seed=1)
     for name, part in zip(("train", "valid", "test"), data.split([0.5, 0.2, 0.3]), strict=True):
@@ -35,7 +37,12 @@ def search(written, tmp_path, monkeypatch):
 def small_demo(monkeypatch):
     """The demonstration, small enough for a test."""
     small = {"_QUERIES": 40, "_FEATURES": 16, "_TREES": 3, "_REPEATS": 2, "_WORKERS": 1}
-    for name, value in {**small, "_MORE_QUERIES": 60, "_MORE_FEATURES": 16, "_MORE_TREES": 3}.items():
+    for name, value in {
+        **small,
+        "_MORE_QUERIES": 60,
+        "_MORE_FEATURES": 16,
+        "_MORE_TREES": 3,
+    }.items():
         monkeypatch.setattr(training, name, value)
 
 

@@ -10,7 +10,9 @@ from tests.command_line import interrupt, run
 
 
 def test_compare_prints_table_latex_json_and_page(search, capsys):
-    command = "compare train.txt --valid valid.txt --test test.txt --repeats 2 --trees 5 --workers 1"
+    command = (
+        "compare train.txt --valid valid.txt --test test.txt --repeats 2 --trees 5 --workers 1"
+    )
     command += " -l 'mse,ndcg-loss2++(k=5,mu=2)' -m ndcg@5"
     code, out, err = run(capsys, f"{command} --html page.html")
     assert code == 0
@@ -37,6 +39,8 @@ def test_compare_a_folder_over_its_folds(search, capsys):
 def test_ctrl_c_in_a_comparison_keeps_what_is_finished(search):
     command = "compare train.txt --test test.txt -l mse,listnet --repeats 200 --trees 20 --workers 2 --results kept"
     said = interrupt(command, "2/400 ")
-    found = re.search(r"^stopped: (\d+) of 400 trainings are kept in kept; the same command continues", said, re.M)
+    found = re.search(
+        r"^stopped: (\d+) of 400 trainings are kept in kept; the same command continues", said, re.M
+    )
     assert found, said
     assert 2 <= int(found[1]) < 400

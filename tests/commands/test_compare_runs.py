@@ -15,12 +15,18 @@ from tests.command_line import run
 def runs(tmp_path, monkeypatch):
     """Two runs of three queries, their judgments, and labelled data with two files of scores."""
     monkeypatch.chdir(tmp_path)
-    Path("qrels.txt").write_text("".join(f"q{q} 0 d{d} {d % 2}\n" for q in range(6) for d in range(4)))
+    Path("qrels.txt").write_text(
+        "".join(f"q{q} 0 d{d} {d % 2}\n" for q in range(6) for d in range(4))
+    )
     Path("old").mkdir()
     for file, sign in (("bm25.trec", 1), ("dense.trec", -1), ("old/bm25.trec", 1)):
-        lines = [f"q{q}\tQ0\td{d}\t1\t{sign * (d - q % 3)}\tx\n" for q in range(6) for d in range(4)]
+        lines = [
+            f"q{q}\tQ0\td{d}\t1\t{sign * (d - q % 3)}\tx\n" for q in range(6) for d in range(4)
+        ]
         Path(file).write_text("".join(lines))
-    Path("test.txt").write_text("".join(f"{d % 2} qid:{q} 1:{d}\n" for q in range(4) for d in range(3)))
+    Path("test.txt").write_text(
+        "".join(f"{d % 2} qid:{q} 1:{d}\n" for q in range(4) for d in range(3))
+    )
     Path("a.txt").write_text("1\n2\n3\n" * 4)
     Path("b.txt").write_text("3\n2\n1\n" * 4)
 
@@ -41,10 +47,16 @@ def test_runs_are_compared_in_a_table_and_on_a_page(runs, capsys):
 @pytest.mark.parametrize("kind", ["run", "scores"])
 def test_pipes_are_read_from_their_beginning(kind, tmp_path, capsys):
     # Larger than what is read of a file to see what it is.
-    letor = "".join(f"{d % 3} qid:{q} 1:1 #docid = a-long-name-{d}\n" for q in range(400) for d in range(30))
+    letor = "".join(
+        f"{d % 3} qid:{q} 1:1 #docid = a-long-name-{d}\n" for q in range(400) for d in range(30)
+    )
     scores = [[(d * 7919 + q) % 97 for d in range(30)] for q in range(400)]
     one_per_line = "".join(f"{score}\n" for each in scores for score in each)
-    trec = [f"{q} Q0 a-long-name-{d} 1 {score} me\n" for q, each in enumerate(scores) for d, score in enumerate(each)]
+    trec = [
+        f"{q} Q0 a-long-name-{d} 1 {score} me\n"
+        for q, each in enumerate(scores)
+        for d, score in enumerate(each)
+    ]
     given = {"data.txt": letor, "run": "".join(trec), "scores": one_per_line}
     for name, content in given.items():
         (tmp_path / name).write_text(content)
@@ -78,9 +90,12 @@ def test_scores_of_labelled_data(runs, capsys):
 
 
 def test_the_rules_of_another_tool(runs, capsys):
-    Path("tied.trec").write_text("".join(f"q{q} Q0 d{d} 1 7 x\n" for q in range(6) for d in range(4)))
+    Path("tied.trec").write_text(
+        "".join(f"q{q} Q0 d{d} 1 7 x\n" for q in range(6) for d in range(4))
+    )
     code, out, err = run(
-        capsys, "compare --runs bm25.trec tied.trec --qrels qrels.txt -m recip_rank --like trec_eval --json"
+        capsys,
+        "compare --runs bm25.trec tied.trec --qrels qrels.txt -m recip_rank --like trec_eval --json",
     )
     assert code == 0, err
     # Among equal scores d3, which is relevant, goes first.

@@ -1,7 +1,8 @@
-"""What README and the documents tell a reader to type works: every `tautrank` command and every Python block is run.
+"""What README and the documents tell a reader to type works: every `tautrank` command and every
+Python block is run.
 
-A page is run from top to bottom in a folder of its own that holds small stand-ins for the files the pages name, as a
-reader would run it on real ones; only the budgets are cut.
+A page is run from top to bottom in a folder of its own that holds small stand-ins for the files the
+pages name, as a reader would run it on real ones; only the budgets are cut.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from tautrank.commands.main import app, main
 from tautrank.papers.catalogue import CATALOGUE
 
 ROOT = Path(__file__).resolve().parents[2]
-# What these pages say to type is run for every study, on real data and cut down, by tests/papers/test_catalogue.py.
+# What these pages say to type is run for every study, on real data and cut down, by
+# tests/papers/test_catalogue.py.
 STUDY_PAGES = sorted((ROOT / "docs" / "results" / "studies").glob("*.md"))
 PAGES = [
     ROOT / "README.md",
@@ -59,7 +61,9 @@ FENCE = re.compile(r"^(`{3,})([^\n`]*)\n(.*?)^\1 *$", re.DOTALL | re.MULTILINE)
 
 @dataclass(frozen=True)
 class Snippet:
-    """Something to type, the line of the page it starts on, and whether it stands in a sentence or a table."""
+    """Something to type, the line of the page it starts on, and whether it stands in a sentence or
+    a table.
+    """
 
     line: int
     text: str
@@ -77,7 +81,10 @@ def commands(text: str) -> list[Snippet]:
     for block in blocks(text, SHELLS):
         joined = re.sub(r"\\\n\s*", lambda gap: " " * len(gap[0]), block.text)
         lines = re.finditer(r"^ *(?:\$ )?(tautrank .*)", joined, re.MULTILINE)
-        found += [Snippet(block.line + block.text[: line.start()].count("\n"), line[1].strip()) for line in lines]
+        found += [
+            Snippet(block.line + block.text[: line.start()].count("\n"), line[1].strip())
+            for line in lines
+        ]
     prose = FENCE.sub(lambda fence: "\n" * fence[0].count("\n"), text)
     found += [
         Snippet(prose[: code.start()].count("\n") + 1, " ".join(code[1].split()), inline=True)
@@ -92,10 +99,14 @@ def programs(text: str) -> list[Snippet]:
 
 
 def command_of(words: list[str]) -> tuple[str, click.Command, list[str]]:
-    """The name of a command, the command, and the words behind its name; an error where there is no such command."""
+    """The name of a command, the command, and the words behind its name; an error where there is no
+    such command.
+    """
     command: click.Command = typer.main.get_command(app)
     name: list[str] = []
-    while hasattr(command, "commands") and words[len(name) :] and not words[len(name)].startswith("-"):
+    while (
+        hasattr(command, "commands") and words[len(name) :] and not words[len(name)].startswith("-")
+    ):
         word = words[len(name)]
         assert word in command.commands, f"there is no command 'tautrank {' '.join([*name, word])}'"
         command = command.get_command(None, word)
@@ -104,7 +115,8 @@ def command_of(words: list[str]) -> tuple[str, click.Command, list[str]]:
 
 
 def is_whole(snippet: Snippet) -> bool:
-    """Whether it can be typed as it stands; a sentence may also speak of `tautrank train` or of `--tune`.
+    """Whether it can be typed as it stands; a sentence may also speak of `tautrank train` or of
+    `--tune`.
 
     What is spoken of must exist all the same.
     """
@@ -114,7 +126,11 @@ def is_whole(snippet: Snippet) -> bool:
     if words[0] == "COMMAND":
         return False
     name, command, rest = command_of(words)
-    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    known = {
+        option
+        for parameter in command.params
+        for option in (*parameter.opts, *parameter.secondary_opts)
+    }
     unknown = [word for word in rest if word.startswith("--") and word not in known | {"--help"}]
     assert not unknown, f"tautrank {name} has no {unknown[0]}"
     if any(PLACEHOLDER.fullmatch(word) for word in rest) or "..." in snippet.text:
@@ -128,7 +144,12 @@ def cut(words: list[str]) -> list[str]:
     name, _, _ = command_of(words)
     if "--runs" in words:  # nothing is trained
         return words
-    given = [item for option, value in CUTS_OF_GIVEN.items() if option in words for item in (option, value)]
+    given = [
+        item
+        for option, value in CUTS_OF_GIVEN.items()
+        if option in words
+        for item in (option, value)
+    ]
     return words + CUTS.get(name, []) + given
 
 
@@ -148,30 +169,43 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for fold in (1, 2):
             (folder / data_set / f"Fold{fold}").mkdir(parents=True)
             for name in parts:
-                shutil.copy(folder / f"{name}.txt", folder / data_set / f"Fold{fold}" / f"{name}.txt")
+                shutil.copy(
+                    folder / f"{name}.txt", folder / data_set / f"Fold{fold}" / f"{name}.txt"
+                )
     ranker = tr.Ranker(n_estimators=2, n_jobs=1).fit(parts["train"])
     for name in ("model.taut", "old.taut"):
         ranker.save(folder / name)
     (folder / "lgb.txt").write_text(ranker.model_.to_text())
     for name in ("scores", "scores2"):
-        (folder / f"{name}.txt").write_text("".join(f"{score}\n" for score in ranker.predict(parts["test"])))
+        (folder / f"{name}.txt").write_text(
+            "".join(f"{score}\n" for score in ranker.predict(parts["test"]))
+        )
     (folder / "qrels.txt").write_text("q1 0 d1 1\nq1 0 d2 0\nq2 0 d1 2\n")
     for name in ("run", "bm25", "dense", "run1", "run2", "run3", "run4"):
-        (folder / f"{name}.trec").write_text("q1 Q0 d1 1 2.5 tag\nq1 Q0 d2 2 1.5 tag\nq2 Q0 d1 1 0.5 tag\n")
+        (folder / f"{name}.trec").write_text(
+            "q1 Q0 d1 1 2.5 tag\nq1 Q0 d2 2 1.5 tag\nq2 Q0 d1 1 0.5 tag\n"
+        )
     own = next(
         block
         for block in blocks((ROOT / "docs" / "add-a-loss.md").read_text(), ("python",))
         if "@register" in block.text
     )
     (folder / "my_loss.py").write_text(own.text)
-    typed = (ROOT / "docs" / "metrics.md").read_text().partition("## A metric of your own")[2].partition(">>> tm.")[0]
+    typed = (
+        (ROOT / "docs" / "metrics.md")
+        .read_text()
+        .partition("## A metric of your own")[2]
+        .partition(">>> tm.")[0]
+    )
     lines = [line[4:] for line in typed.splitlines() if line.startswith((">>>", "..."))]
     (folder / "my_metric.py").write_text("\n".join(lines))
     return folder
 
 
 @pytest.fixture
-def folder(stand_ins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_demo, own_losses) -> Path:
+def folder(
+    stand_ins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_demo, own_losses
+) -> Path:
     """A copy of the stand-ins to work in."""
     shutil.copytree(stand_ins, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
@@ -185,10 +219,16 @@ def snippets(text: str) -> list[Snippet]:
     return sorted([*whole, *programs(text)], key=lambda snippet: snippet.line)
 
 
-PAGES_TO_RUN = [name for name in map(str, (page.relative_to(ROOT) for page in PAGES)) if name not in RUN_ELSEWHERE]
+PAGES_TO_RUN = [
+    name
+    for name in map(str, (page.relative_to(ROOT) for page in PAGES))
+    if name not in RUN_ELSEWHERE
+]
 
 
-@pytest.mark.parametrize("page", [name for name in PAGES_TO_RUN if snippets((ROOT / name).read_text())])
+@pytest.mark.parametrize(
+    "page", [name for name in PAGES_TO_RUN if snippets((ROOT / name).read_text())]
+)
 def test_everything_a_page_says_to_type_works(page, folder, capfd):
     names: dict[str, object] = {}
     failures = []
@@ -203,7 +243,9 @@ def test_everything_a_page_says_to_type_works(page, folder, capfd):
             code = stopped.code or 0
         said = capfd.readouterr().err
         if code:
-            failures.append(f"{page}:{snippet.line}: {snippet.text}: exit code {code}, {said.splitlines()[-1:]}")
+            failures.append(
+                f"{page}:{snippet.line}: {snippet.text}: exit code {code}, {said.splitlines()[-1:]}"
+            )
     assert not failures, "\n".join(failures)
 
 
@@ -215,7 +257,11 @@ def test_a_page_with_a_test_of_its_own_has_one(page):
 
 
 def test_doctests_stand_where_pytest_looks_for_them():
-    outside = [page for page in PAGES if "docs" not in page.parts and re.search("^>>>", page.read_text(), re.MULTILINE)]
+    outside = [
+        page
+        for page in PAGES
+        if "docs" not in page.parts and re.search("^>>>", page.read_text(), re.MULTILINE)
+    ]
     assert not outside, f"{outside}: its examples are not run; docs/ is where they are"
 
 
@@ -244,4 +290,6 @@ def test_the_page_of_a_study_names_a_command_there_is():
         words = shlex.split(snippet.text)[1:]
         _, command, rest = command_of(words)
         assert rest[0] in CATALOGUE
-        command.make_context("run", rest)  # an error for an option that does not exist, or a value it does not take
+        command.make_context(
+            "run", rest
+        )  # an error for an option that does not exist, or a value it does not take

@@ -1,4 +1,6 @@
-"""Every sentence that docs/errors.md explains is what the library says when that mistake is made."""
+"""Every sentence that docs/errors.md explains is what the library says when that mistake is
+made.
+"""
 
 from __future__ import annotations
 
@@ -80,18 +82,24 @@ def tuned_with_another_seed() -> object:
     return tune(storage="tune.db", seed=4)
 
 
-def judged(scores: str, data: str, name: str = "scores.txt", of: str = "test.txt", metric: str = "ndcg") -> None:
+def judged(
+    scores: str, data: str, name: str = "scores.txt", of: str = "test.txt", metric: str = "ndcg"
+) -> None:
     typed("evaluate", "--scores", str(write(name, scores)), str(write(of, data)), "-m", metric)
 
 
 def compared(*runs: str) -> None:
-    files = [str(write(name, run)) for name, run in zip(("bm25.trec", "dense.trec"), runs, strict=True)]
+    files = [
+        str(write(name, run)) for name, run in zip(("bm25.trec", "dense.trec"), runs, strict=True)
+    ]
     typed("compare", "--runs", *files, "--qrels", str(write("qrels.txt", "q 0 d 1\nr 0 d 1\n")))
 
 
 def without(module: str, call: Callable[[], object]) -> object:
     """Make the call where a package is not installed."""
-    kept = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] == module}
+    kept = {
+        name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] == module
+    }
     sys.modules[module] = None  # type: ignore[assignment]
     try:
         return call()
@@ -116,7 +124,9 @@ def newer() -> tr.Ranker:
         for name in old.namelist():
             content = old.read(name)
             if name == "meta.json":
-                content = json.dumps(json.loads(content) | {"format_version": 9, "tautrank_version": "9.0"}).encode()
+                content = json.dumps(
+                    json.loads(content) | {"format_version": 9, "tautrank_version": "9.0"}
+                ).encode()
             new.writestr(name, content)
     return tr.Ranker.load("model.taut")
 
@@ -234,5 +244,9 @@ def test_it_is_what_the_mistake_says(sentence, tmp_path, monkeypatch, capsys):
     said = str(caught.value)
     if isinstance(caught.value, Said):
         said = capsys.readouterr().err.splitlines()[-1].removeprefix("error: ")
-    expected = re.escape(sentence).replace(re.escape("xgboost:..."), "xgboost:[.]{3}").replace(re.escape("..."), ".*")
+    expected = (
+        re.escape(sentence)
+        .replace(re.escape("xgboost:..."), "xgboost:[.]{3}")
+        .replace(re.escape("..."), ".*")
+    )
     assert re.fullmatch(expected, said), said

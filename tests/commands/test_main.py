@@ -1,4 +1,6 @@
-"""What holds for every command: its help, its errors, an interruption, a closed pipe; and the demonstration."""
+"""What holds for every command: its help, its errors, an interruption, a closed pipe; and the
+demonstration.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +20,39 @@ from tests.command_line import run
 TUNE = "tune train.txt --valid valid.txt --trees 12 -j 1"
 DATA = "--data simulated:mslr:30,mean_length=10"
 
-# What is typed, and how the sentence begins. docs/errors.md has more, and test_documented_errors.py types them.
+# What is typed, and how the sentence begins. docs/errors.md has more, and test_documented_errors.py
+# types them.
 WRONG = [
-    ("train train.txt --model m --loss lamdarank", "unknown loss 'lamdarank'; did you mean 'lambdarank'?"),
+    (
+        "train train.txt --model m --loss lamdarank",
+        "unknown loss 'lamdarank'; did you mean 'lambdarank'?",
+    ),
     ("train train.txt --model m --loss 'lambdarank(k=0)'", "k: found 0; expected"),
-    ("train absent.txt --model no/m --trees 2", "no/m: cannot be written (No such file or directory)"),
+    (
+        "train absent.txt --model no/m --trees 2",
+        "no/m: cannot be written (No such file or directory)",
+    ),
     ("train train.txt --model .", ".: cannot be written (Is a directory)"),
-    ("rank absent.txt --model absent -o no/o", "no/o: cannot be written (No such file or directory)"),
-    ("train train.txt --model m --workers 0", "--workers: found 0; expected a whole number of at least 1"),
-    ("train absent.txt --model m --trees 0", "--trees: found 0; expected a whole number of at least 1"),
+    (
+        "rank absent.txt --model absent -o no/o",
+        "no/o: cannot be written (No such file or directory)",
+    ),
+    (
+        "train train.txt --model m --workers 0",
+        "--workers: found 0; expected a whole number of at least 1",
+    ),
+    (
+        "train absent.txt --model m --trees 0",
+        "--trees: found 0; expected a whole number of at least 1",
+    ),
     ("rank test.txt --model train.txt -o o", "train.txt: "),
     ("rank test.txt --model absent -o o", "absent: "),
     ("rank test.txt --model m -o o --format treck", "unknown format 'treck'; did you mean 'trec'?"),
     ("compare . --fold one", "--fold: found 'one'; expected numbers such as 1 or 1,2, or all"),
-    ("compare train.txt --test test.txt -l ,", "--losses: found no name; expected names such as 'lambdarank,xendcg'"),
+    (
+        "compare train.txt --test test.txt -l ,",
+        "--losses: found no name; expected names such as 'lambdarank,xendcg'",
+    ),
     ("evaluate test.txt", "--scores, --model: found neither; expected one of them"),
     (
         "train train.txt --model m --engine catboost",
@@ -49,9 +70,15 @@ WRONG = [
     (f"study run xe-tabel1 {DATA}", "unknown study 'xe-tabel1'; did you mean 'xe-table1'?"),
     ("study run xe-table1", "--data: found none; expected a folder, a file, or "),
     ("study run xe-table1 --data simulated:mslr", "--data: found 'simulated:mslr'; expected"),
-    (f"study run xe-table1 {DATA} --trials 0", "trials: found 0; expected a whole number of at least 1"),
+    (
+        f"study run xe-table1 {DATA} --trials 0",
+        "trials: found 0; expected a whole number of at least 1",
+    ),
     (f"study run xe-table1 {DATA} --configs -1", "configurations: found -1; expected"),
-    (f"study run xe-table1 {DATA} --recipe web3k", "unknown recipe 'web3k'; did you mean 'web30k'?"),
+    (
+        f"study run xe-table1 {DATA} --recipe web3k",
+        "unknown recipe 'web3k'; did you mean 'web30k'?",
+    ),
     (f"study run xe-table1 {DATA} --fold 2", "--fold: found 2 for simulated:mslr:30"),
     (f"study run xe-table1 {DATA} --workers 0", "workers: found 0; expected a whole number"),
     (f"study run xe-table1 {DATA} --store no/such/s.db", "no/such/s.db: its folder does not exist"),
@@ -59,12 +86,27 @@ WRONG = [
     ("study report nothing.db", "nothing.db: found no such file; expected a store of trials"),
     ("study report nothing.db -o x.doc", "unknown ending of --output '.doc'"),
     ("theory check --loss lamdarank", "unknown loss 'lamdarank'; did you mean 'lambdarank'?"),
-    ("theory check --checks xe-ndgc --loss mse", "unknown check 'xe-ndgc'; did you mean 'xe-ndcg'?"),
-    ("theory check --queries 0 --loss mse", "queries: found 0; expected a whole number of at least 1"),
+    (
+        "theory check --checks xe-ndgc --loss mse",
+        "unknown check 'xe-ndgc'; did you mean 'xe-ndcg'?",
+    ),
+    (
+        "theory check --queries 0 --loss mse",
+        "queries: found 0; expected a whole number of at least 1",
+    ),
     ("theory check no-such-file.txt", "no-such-file.txt: "),
-    ("theory check --scores s.txt", "--scores: found with no data; expected the file of data they belong to"),
-    ("theory check . --scores s.txt", "--scores: found with .; expected the file of data they belong to"),
-    ("theory check --import no_such_module", "import: found 'no_such_module'; expected a file that ends in .py, or"),
+    (
+        "theory check --scores s.txt",
+        "--scores: found with no data; expected the file of data they belong to",
+    ),
+    (
+        "theory check . --scores s.txt",
+        "--scores: found with .; expected the file of data they belong to",
+    ),
+    (
+        "theory check --import no_such_module",
+        "import: found 'no_such_module'; expected a file that ends in .py, or",
+    ),
     ("theory check --loss ,", "--loss: found no name; expected names such as 'lambdarank,xendcg'"),
 ]
 
@@ -129,7 +171,10 @@ def test_training_defaults_are_those_of_the_ranker():
     for name in ("train", "compare", "tune"):
         for parameter in typer.main.get_command(app).get_command(None, name).params:
             if parameter.name in options:
-                assert parameter.default == ranker[options[parameter.name]].default, (name, parameter.name)
+                assert parameter.default == ranker[options[parameter.name]].default, (
+                    name,
+                    parameter.name,
+                )
 
 
 def test_version(capsys):

@@ -1,4 +1,6 @@
-"""Commands answer before they import what takes long: asserted by what is imported, not by the clock."""
+"""Commands answer before they import what takes long: asserted by what is imported, not by the
+clock.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,18 @@ import sys
 from pathlib import Path
 
 # What takes from a tenth of a second to several to import.
-SLOW = ("sklearn", "scipy", "lightgbm", "numba", "pandas", "pyarrow", "optuna", "plotly", "torch", "xgboost")
+SLOW = (
+    "sklearn",
+    "scipy",
+    "lightgbm",
+    "numba",
+    "pandas",
+    "pyarrow",
+    "optuna",
+    "plotly",
+    "torch",
+    "xgboost",
+)
 PROGRAM = """
 import json, sys
 from tautrank.commands.main import main
@@ -27,7 +40,9 @@ print("\\n" + json.dumps(found))
 
 
 def test_a_missing_file_a_wrong_option_and_scores_import_nothing_slow(tmp_path: Path) -> None:
-    data, scores, no, out = (str(tmp_path / name) for name in ("data.txt", "scores.txt", "no", "out"))
+    data, scores, no, out = (
+        str(tmp_path / name) for name in ("data.txt", "scores.txt", "no", "out")
+    )
     Path(data).write_text("1 qid:1 1:0.5 2:1 #docid = a\n0 qid:1 1:0.25 #docid = b\n")
     Path(scores).write_text("1.0\n0.5\n")
     refused = [
@@ -61,7 +76,12 @@ def test_a_missing_file_a_wrong_option_and_scores_import_nothing_slow(tmp_path: 
         ["theory", "check", no],
         ["theory", "check", "--loss", "no"],
     ]
-    answered = [["--version"], ["train", "--help"], ["study", "list"], ["evaluate", data, "--scores", scores]]
+    answered = [
+        ["--version"],
+        ["train", "--help"],
+        ["study", "list"],
+        ["evaluate", data, "--scores", scores],
+    ]
     command = [sys.executable, "-c", PROGRAM, json.dumps([refused + answered, SLOW])]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     found = json.loads(ran.stdout.splitlines()[-1])

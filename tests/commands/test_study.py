@@ -40,9 +40,17 @@ def test_run_status_and_report(capsys, finished, tmp_path):
     assert "Ranking quality of ListNet, LambdaMART and XE-NDCG" in out
     assert "finished: 6 of 6 trainings" in out
     assert f"All trainings: {finished}" in out
-    assert "6 of 6 trainings are done, 0 failed, 0 waiting\nnot running\n" in run(capsys, "study status", finished)[1]
+    assert (
+        "6 of 6 trainings are done, 0 failed, 0 waiting\nnot running\n"
+        in run(capsys, "study status", finished)[1]
+    )
     state = json.loads(run(capsys, "study status --json", finished)[1])
-    assert (state["done"], state["waiting"], state["running"], state["study"]) == (6, 0, None, "xe-table1")
+    assert (state["done"], state["waiting"], state["running"], state["study"]) == (
+        6,
+        0,
+        None,
+        "xe-table1",
+    )
     reported = json.loads(run(capsys, "study report --json", finished)[1])
     assert reported["trials"] == {"planned": 6, "done": 6, "failed": 0, "constant": 0}
     for ending in ("md", "tex", "csv", "json"):
@@ -86,7 +94,10 @@ def test_a_study_that_changed_since_is_not_resumed(capsys, finished, monkeypatch
     monkeypatch.setitem(CATALOGUE, "xe-table1", replace(CATALOGUE["xe-table1"], version=7))
     code, _, err = run(capsys, "study resume --workers 1", finished)
     assert code == 2
-    assert f"{finished}: holds version {version} of 'xe-table1', this tautrank has 7; expected the same" in err
+    assert (
+        f"{finished}: holds version {version} of 'xe-table1', this tautrank has 7; expected the same"
+        in err
+    )
 
 
 def test_ctrl_c_says_how_to_go_on_and_resume_does(finished, tmp_path, monkeypatch, capsys):
@@ -128,7 +139,10 @@ def test_failures_are_shown_and_tried_again_when_asked(capsys, tmp_path, monkeyp
     assert "failed: trial 1, lambdamart: MemoryError\n" in out
     assert "... and 1 more that failed" in out
     assert "0 of 6 trainings" in run(capsys, "study resume --workers 1", path)[1]
-    assert "finished: 6 of 6 trainings" in run(capsys, "study resume --workers 1 --retry-failed", path)[1]
+    assert (
+        "finished: 6 of 6 trainings"
+        in run(capsys, "study resume --workers 1 --retry-failed", path)[1]
+    )
 
 
 def test_a_full_disk_says_how_to_go_on(capsys, tmp_path, monkeypatch):

@@ -47,9 +47,18 @@ def letor(tmp_path):
 
 
 def test_one_table_for_one_loss(capsys, letor) -> None:
-    code, out, err = run(capsys, letor, "--loss", "lambdarank(k=none)", "-c", "ndcg-cost,directness,derivative,xe-ndcg")
+    code, out, err = run(
+        capsys,
+        letor,
+        "--loss",
+        "lambdarank(k=none)",
+        "-c",
+        "ndcg-cost,directness,derivative,xe-ndcg",
+    )
     assert (code, err) == (0, "")
-    assert out.startswith(f"{letor}: 25 queries\n\nlambdarank(k=none): 3 checks hold, 0 fail, 1 does not apply\n")
+    assert out.startswith(
+        f"{letor}: 25 queries\n\nlambdarank(k=none): 3 checks hold, 0 fail, 1 does not apply\n"
+    )
     rows = {line.split()[0]: line.split() for line in out.splitlines() if line.strip()}
     for name in ("ndcg-cost", "directness", "derivative"):
         assert rows[name][1:3] == ["holds", "25"]
@@ -73,7 +82,9 @@ def test_given_scores_and_a_folder(capsys, letor, tmp_path) -> None:
     data = tr.read_letor(letor)
     scores = tmp_path / "scores.txt"
     scores.write_text("".join(f"{0.1 * i}\n" for i in range(data.n_documents)))
-    code, out, _ = run(capsys, letor, "--scores", scores, "-l", "softrank", "-c", "softrank-bound", "--json")
+    code, out, _ = run(
+        capsys, letor, "--scores", scores, "-l", "softrank", "-c", "softrank-bound", "--json"
+    )
     assert code == 0
     assert json.loads(out)["losses"]["softrank"]["softrank-bound"]["status"] == "holds"
     fold = tmp_path / "set" / "Fold1"
@@ -87,11 +98,15 @@ def test_given_scores_and_a_folder(capsys, letor, tmp_path) -> None:
 def test_a_loss_of_ones_own(capsys, tmp_path) -> None:
     file = tmp_path / "own.py"
     file.write_text(OWN)
-    code, out, _ = run(capsys, "--import", file, "-c", "derivative,shift,zero-sum,order,finite,lipschitz", "--json")
+    code, out, _ = run(
+        capsys, "--import", file, "-c", "derivative,shift,zero-sum,order,finite,lipschitz", "--json"
+    )
     assert code == 0
     rows = json.loads(out)["losses"]["centred"]
     assert {name for name, row in rows.items() if row["status"] != "holds"} == {"lipschitz"}
-    code, out, _ = run(capsys, "--import", file, "--loss", "centred(slope=1.1),mse", "-c", "derivative")
+    code, out, _ = run(
+        capsys, "--import", file, "--loss", "centred(slope=1.1),mse", "-c", "derivative"
+    )
     assert code == 0
     assert "\ncentred(slope=1.1): 0 checks hold, 1 fails, 0 do not apply\n" in out
     assert "\nmse: 1 check holds" in out
@@ -123,5 +138,8 @@ def test_real_data(capsys, shared_data) -> None:
     assert code == 0
     found = json.loads(out)
     assert (found["queries"], found["looked_at"]) == (784, 60)
-    for name, theorems in (("ndcg-loss2(k=none)", ("lambdaloss", "ndcg-cost")), ("xendcg", ("xe-ndcg", "hessian"))):
+    for name, theorems in (
+        ("ndcg-loss2(k=none)", ("lambdaloss", "ndcg-cost")),
+        ("xendcg", ("xe-ndcg", "hessian")),
+    ):
         assert {found["losses"][name][theorem]["status"] for theorem in theorems} == {"holds"}

@@ -31,8 +31,16 @@ def test_the_command_finds_saves_prints_and_says_how_to_train_the_same(search, c
     valid = tr.read_letor("valid.txt", zero_based=True)
     model = tr.Ranker.load("best.taut")
     assert f"best validation ndcg@10 {model.score(valid):.4f} in trial" in out
-    same = next(line for line in out.splitlines() if line.startswith("The same model: tautrank train"))
-    assert run(capsys, same.removeprefix("The same model: tautrank ").replace("best.taut", "again.taut"))[0] == 0
+    same = next(
+        line for line in out.splitlines() if line.startswith("The same model: tautrank train")
+    )
+    assert (
+        run(
+            capsys,
+            same.removeprefix("The same model: tautrank ").replace("best.taut", "again.taut"),
+        )[0]
+        == 0
+    )
     assert np.array_equal(tr.Ranker.load("again.taut").predict(valid), model.predict(valid))
     code, out, err = run(capsys, f"{command} --json")
     assert "7/7 continuing after 7 trials" in err

@@ -1,4 +1,6 @@
-"""What a user sees who brings a broken file or a wrong argument: one sentence, exit code 2, nothing half-written."""
+"""What a user sees who brings a broken file or a wrong argument: one sentence, exit code 2, nothing
+half-written.
+"""
 
 from __future__ import annotations
 
@@ -238,9 +240,15 @@ def test_column_of_text_in_a_frame():
     import pyarrow as pa
 
     text = {"t": ["x"]}
-    frames = ((pd.DataFrame(text), "(str|object)"), (pl.DataFrame(text), "String"), (pa.table(text), "string"))
+    frames = (
+        (pd.DataFrame(text), "(str|object)"),
+        (pl.DataFrame(text), "String"),
+        (pa.table(text), "string"),
+    )
     for frame, dtype in frames:
-        with pytest.raises(TautrankError, match=f"^X: column 't' has the type {dtype}; expected numbers$"):
+        with pytest.raises(
+            TautrankError, match=f"^X: column 't' has the type {dtype}; expected numbers$"
+        ):
             tr.RankingData.from_arrays(frame, [0], group=[1])
 
 
@@ -249,7 +257,9 @@ def test_index_beyond_a_fixed_width(tmp_path):
     file.write_text("1 qid:1 5:1\n")
     with pytest.raises(TautrankError) as caught:
         tr.read_letor(file, n_features=4)
-    assert str(caught.value) == f"{file}:1: found feature index 5; expected at most 4 (n_features=4)"
+    assert (
+        str(caught.value) == f"{file}:1: found feature index 5; expected at most 4 (n_features=4)"
+    )
 
 
 def test_scattered_rows_are_said_once_on_the_command_line(tmp_path, capsys):
@@ -260,9 +270,11 @@ def test_scattered_rows_are_said_once_on_the_command_line(tmp_path, capsys):
     code, out, err = run(capsys, "evaluate", file, "--scores", scores, "-m", "ndcg", "--json")
     assert code == 0
     assert (
-        err == f"note: {file}: rows of 1 query are scattered (the first is qid 1); gathered, in the order they appear\n"
+        err
+        == f"note: {file}: rows of 1 query are scattered (the first is qid 1); gathered, in the order they appear\n"
     )
-    # qid 1 has labels 1, 2 with scores 3, 1: the second score belongs to qid 2, not to the second document of qid 1.
+    # qid 1 has labels 1, 2 with scores 3, 1: the second score belongs to qid 2, not to the second
+    # document of qid 1.
     ndcg = (1 + 3 / math.log2(3)) / (3 + 1 / math.log2(3))
     assert f'"mean": {ndcg}' in out
 

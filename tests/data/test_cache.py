@@ -87,7 +87,8 @@ def test_a_damaged_cache_is_as_good_as_none(source):
     path = source.with_name("train.txt.tautcache")
     content = path.read_bytes()
     flipped = (
-        content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1 :] for at in range(0, len(content), 3)
+        content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1 :]
+        for at in range(0, len(content), 3)
     )
     for damaged in (content[:-3], os.urandom(200), b"", *flipped):
         path.write_bytes(damaged)

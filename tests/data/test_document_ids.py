@@ -94,13 +94,17 @@ def test_a_run_has_each_document_once() -> None:
 
 def test_a_run_of_other_documents_is_refused() -> None:
     data = tr.RankingData.from_arrays([[1.0], [2.0]], [0, 1], qid=["q", "q"])
-    with pytest.raises(DataError, match="shares no document with judged, which has no document ids"):
+    with pytest.raises(
+        DataError, match="shares no document with judged, which has no document ids"
+    ):
         judge_given({"q": {"x": 1.0}}, read_judgments(data))
 
 
 def test_data_with_a_repeated_id_judges_no_run() -> None:
     data = tr.RankingData.from_arrays([[1.0], [2.0]], [0, 1], qid=["q", "q"], doc_ids=["x", "x"])
-    with pytest.raises(DataError, match="doc_ids: document 'x' of query 'q' is repeated; expected it once"):
+    with pytest.raises(
+        DataError, match="doc_ids: document 'x' of query 'q' is repeated; expected it once"
+    ):
         judge_given({"q": {"x": 1.0}}, read_judgments(data))
 
 
@@ -116,13 +120,15 @@ def test_mq2008_is_judged_alike_here_and_by_trec_eval(tmp_path: Path, shared_dat
     qrels.write_text("".join(f"{qid} 0 {name} {label:.0f}\n" for qid, name, label in judgments))
     metrics = {"ndcg_cut_10": "ndcg@10", "map": "map", "recip_rank": "mrr", "P_5": "precision@5"}
     with open(run) as lines, open(qrels) as judged:
-        theirs = pytrec_eval.RelevanceEvaluator(pytrec_eval.parse_qrel(judged), set(metrics)).evaluate(
-            pytrec_eval.parse_run(lines)
-        )
+        theirs = pytrec_eval.RelevanceEvaluator(
+            pytrec_eval.parse_qrel(judged), set(metrics)
+        ).evaluate(pytrec_eval.parse_run(lines))
     for given in (qrels, shared_data / "mq2008" / "S1.txt"):
         found = judge_given(run, read_judgments(given)).for_trec_eval()
         for name, ours in metrics.items():
-            values = tr.metric(ours, like="trec_eval").per_query(found.scores, found.labels, found.offsets)
+            values = tr.metric(ours, like="trec_eval").per_query(
+                found.scores, found.labels, found.offsets
+            )
             expected = [theirs[str(qid)][name] for qid in found.qids]
             np.testing.assert_allclose(values, expected, atol=1e-9)
 
@@ -134,12 +140,16 @@ def test_a_run_through_a_pipe(tmp_path: Path) -> None:
     python = [sys.executable, "-m", "tautrank"]
     rank = [*python, "rank", "--model", "model.taut", "-", "-o", "-", "--format"]
     trec, csv = (
-        subprocess.run([*rank, kind], input=text, text=True, capture_output=True, cwd=tmp_path, check=True).stdout
+        subprocess.run(
+            [*rank, kind], input=text, text=True, capture_output=True, cwd=tmp_path, check=True
+        ).stdout
         for kind in ("trec", "csv")
     )
     assert trec.splitlines()[0].startswith("0 Q0 x2 1 ")
     assert csv.splitlines()[:2] == ["qid,doc,rank,score", f"0,x2,1,{trec.split()[4]}"]
     judge = [*python, "evaluate", "--scores", "-", "data.txt", "--metrics", "ndcg@10", "--json"]
-    judged = subprocess.run(judge, input=trec, text=True, capture_output=True, cwd=tmp_path, check=True).stdout
+    judged = subprocess.run(
+        judge, input=trec, text=True, capture_output=True, cwd=tmp_path, check=True
+    ).stdout
     assert json.loads(judged)["metrics"]["ndcg@10"]["mean"] == 1.0
     assert sorted(file.name for file in tmp_path.iterdir()) == ["data.txt", "model.taut"]

@@ -35,18 +35,27 @@ def test_tables_with_named_columns(tmp_path, frame):
     frame.to_csv(tmp_path / "t.csv", index=False)
     for data in (tr.read_parquet(tmp_path / "t.parquet"), tr.read_csv(tmp_path / "t.csv")):
         assert data.feature_names == ("bm25", "clicks", "spam")
-        np.testing.assert_array_equal(data.X, np.array([[1.5, 7, 1], [np.nan, 8, 0], [3, 9, 1]], np.float32))
+        np.testing.assert_array_equal(
+            data.X, np.array([[1.5, 7, 1], [np.nan, 8, 0], [3, 9, 1]], np.float32)
+        )
         assert data.labels.tolist() == [2, 0, 1]
         assert data.qids.tolist() == ["a", "b"]
     chosen = tr.read_parquet(tmp_path / "t.parquet", label="clicks", features=["bm25"])
     assert chosen.labels.tolist() == [7, 8, 9]
     assert chosen.X.shape == (3, 1)
     (tmp_path / "scores.txt").write_text("3\n2\n1\n")
-    assert read_judged_scores(tmp_path / "scores.txt", tmp_path / "t.parquet").labels.tolist() == [2, 0, 1]
+    assert read_judged_scores(tmp_path / "scores.txt", tmp_path / "t.parquet").labels.tolist() == [
+        2,
+        0,
+        1,
+    ]
 
 
 def arrow(frame, path):
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, pa.Table.from_pandas(frame).schema) as writer:
+    with (
+        pa.OSFile(str(path), "wb") as file,
+        pa.ipc.new_file(file, pa.Table.from_pandas(frame).schema) as writer,
+    ):
         writer.write_table(pa.Table.from_pandas(frame), max_chunksize=2)
 
 
@@ -55,7 +64,9 @@ WRITERS = {
     ".arrow": arrow,
     ".jsonl": lambda frame, path: frame.to_json(path, orient="records", lines=True),
     ".ndjson": lambda frame, path: frame.to_json(path, orient="records", lines=True),
-    ".jsonl.gz": lambda frame, path: frame.to_json(path, orient="records", lines=True, compression="gzip"),
+    ".jsonl.gz": lambda frame, path: frame.to_json(
+        path, orient="records", lines=True, compression="gzip"
+    ),
 }
 
 
@@ -67,7 +78,11 @@ def test_arrow_and_json_tables_are_read_as_parquet_is(tmp_path, frame, kind, cap
     frame.to_parquet(parquet)
     options = {"label": "clicks", "doc_id": "title", "drop": ["label"], "categorical": ["spam"]}
     for asked in ({}, options):
-        with pytest.warns(tr.TautrankWarning, match="left out 'title'") if not asked else contextlib.nullcontext():
+        with (
+            pytest.warns(tr.TautrankWarning, match="left out 'title'")
+            if not asked
+            else contextlib.nullcontext()
+        ):
             found, same = tr.read_parquet(file, **asked), tr.read_parquet(parquet, **asked)
         np.testing.assert_array_equal(found.X, same.X)
         np.testing.assert_array_equal(found.labels, same.labels)
@@ -89,7 +104,9 @@ def test_errors_of_arrow_and_json_tables(tmp_path, frame, kind):
     with pytest.raises(DataError, match=rf"t\{kind}: cannot be read as a table \("):
         read_data(file)
     WRITERS[kind](frame.assign(label=[1, None, 2]), file)
-    with pytest.raises(DataError, match="column 'label' has 1 empty cell; expected a label in every row"):
+    with pytest.raises(
+        DataError, match="column 'label' has 1 empty cell; expected a label in every row"
+    ):
         tr.read_parquet(file)
     with pytest.raises(DataError, match="label: unknown column 'lable'; did you mean 'label'"):
         tr.read_parquet(file, label="lable")
@@ -97,7 +114,9 @@ def test_errors_of_arrow_and_json_tables(tmp_path, frame, kind):
 
 def test_an_arrow_file_under_another_name(tmp_path, frame):
     frame.to_feather(tmp_path / "t.txt")
-    with pytest.raises(DataError, match=r"t\.txt: is an Arrow file; expected LETOR text \(tautrank.read_parquet"):
+    with pytest.raises(
+        DataError, match=r"t\.txt: is an Arrow file; expected LETOR text \(tautrank.read_parquet"
+    ):
         tr.read_letor(tmp_path / "t.txt")
 
 
@@ -118,7 +137,9 @@ def test_the_files_of_a_study_find_their_columns_by_name(tmp_path, frame):
     from tautrank.experiments.data_source import read_source
 
     frame.to_csv(tmp_path / "train.csv", index=False)
-    frame[["spam", "label", "clicks", "qid", "bm25"]].to_csv(tmp_path / "test.tsv", index=False, sep="\t")
+    frame[["spam", "label", "clicks", "qid", "bm25"]].to_csv(
+        tmp_path / "test.tsv", index=False, sep="\t"
+    )
     splits = read_source([str(tmp_path / "train.csv"), str(tmp_path / "test.tsv")]).read()
     assert splits.test.feature_names == splits.train.feature_names == ("bm25", "clicks", "spam")
     np.testing.assert_array_equal(splits.test.X, splits.train.X)
@@ -131,40 +152,62 @@ def test_a_column_without_any_value_is_missing(tmp_path, frame):
 
 def test_table_errors(tmp_path, frame):
     frame.to_parquet(tmp_path / "t.parquet")
-    with pytest.raises(DataError, match=r"t.parquet: label: unknown column 'lable'; did you mean 'label'\?"):
+    with pytest.raises(
+        DataError, match=r"t.parquet: label: unknown column 'lable'; did you mean 'label'\?"
+    ):
         tr.read_parquet(tmp_path / "t.parquet", label="lable")
     with pytest.raises(DataError, match=r"no such file"):
         tr.read_parquet(tmp_path / "absent.parquet")
     frame.assign(url="x").to_parquet(tmp_path / "u.parquet")
-    with pytest.raises(DataError, match=r"column 'url' has the type (large_)?string; expected numbers"):
+    with pytest.raises(
+        DataError, match=r"column 'url' has the type (large_)?string; expected numbers"
+    ):
         tr.read_parquet(tmp_path / "u.parquet", features=["url"])
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises(DataError, match=r"cannot be read as a table"):
         tr.read_parquet(tmp_path / "bad.parquet")
     frame.assign(label=[1, None, 2]).to_parquet(tmp_path / "n.parquet")
-    with pytest.raises(DataError, match=r"column 'label' has 1 empty cell; expected a label in every row"):
+    with pytest.raises(
+        DataError, match=r"column 'label' has 1 empty cell; expected a label in every row"
+    ):
         tr.read_parquet(tmp_path / "n.parquet")
     frame.assign(qid=["a", None, "b"]).to_parquet(tmp_path / "q.parquet")
-    with pytest.raises(DataError, match=r"column 'qid' has 1 empty cell; expected a query id in every row"):
+    with pytest.raises(
+        DataError, match=r"column 'qid' has 1 empty cell; expected a query id in every row"
+    ):
         tr.read_parquet(tmp_path / "q.parquet")
     frame[:0].to_parquet(tmp_path / "e.parquet")
     with pytest.raises(DataError, match=r"e.parquet: found no rows; expected one row per document"):
         tr.read_parquet(tmp_path / "e.parquet")
     frame[["label", "qid"]].to_parquet(tmp_path / "f.parquet")
-    with pytest.raises(DataError, match=r"found no feature columns besides 'label' and 'qid'; expected at least one"):
+    with pytest.raises(
+        DataError,
+        match=r"found no feature columns besides 'label' and 'qid'; expected at least one",
+    ):
         tr.read_parquet(tmp_path / "f.parquet")
     frame.assign(label=[1, -1, 2]).to_parquet(tmp_path / "m.parquet")
-    with pytest.raises(DataError, match=r"m.parquet: column 'label'\[1\]: found -1; expected a finite number"):
+    with pytest.raises(
+        DataError, match=r"m.parquet: column 'label'\[1\]: found -1; expected a finite number"
+    ):
         tr.read_parquet(tmp_path / "m.parquet")
 
 
 HEADERS = {
     "semicolons": ("label;qid;f\n1;2;3\n", "found columns separated by ';'; expected commas"),
     "tabs": ("label\tqid\tf\n1\t2\t3\n", "found columns separated by tabs; expected commas"),
-    "no header": ("1,2,0.5\n0,2,0.25\n", "found numbers in the first line; expected the names of the columns"),
-    "pandas' index": (",label,qid,f\n0,1,2,3\n", "column 1 has no name; expected one for every column"),
+    "no header": (
+        "1,2,0.5\n0,2,0.25\n",
+        "found numbers in the first line; expected the names of the columns",
+    ),
+    "pandas' index": (
+        ",label,qid,f\n0,1,2,3\n",
+        "column 1 has no name; expected one for every column",
+    ),
     "twice": ("label,qid,f,f\n1,2,3,4\n", "found two columns 'f'; expected every name once"),
-    "labels as text": ("label,qid,f\ngood,2,3\n", "column 'label' has the type string; expected numbers"),
+    "labels as text": (
+        "label,qid,f\ngood,2,3\n",
+        "column 'label' has the type string; expected numbers",
+    ),
 }
 
 
@@ -188,7 +231,9 @@ def test_documents_to_rank_need_no_labels(tmp_path, frame):
 
 def test_a_table_with_scattered_queries_names_its_file(tmp_path):
     (tmp_path / "t.csv").write_text("label,qid,f\n1,a,3\n0,b,2\n0,a,1\n")
-    with pytest.warns(tr.TautrankWarning, match=r"t\.csv: rows of 1 query are scattered \(the first is qid a\)"):
+    with pytest.warns(
+        tr.TautrankWarning, match=r"t\.csv: rows of 1 query are scattered \(the first is qid a\)"
+    ):
         assert tr.read_csv(tmp_path / "t.csv").sizes.tolist() == [2, 1]
 
 

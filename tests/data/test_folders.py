@@ -18,7 +18,14 @@ def lines(first_qid: int, queries: int, width: int) -> str:
     ("names", "sizes"),
     [
         (["Fold2/train.txt", "Fold2/vali.txt", "Fold2/test.txt"], (3, 1, 2)),
-        (["MSLR-WEB10K/Fold2/train.txt", "MSLR-WEB10K/Fold2/vali.txt", "MSLR-WEB10K/Fold2/test.txt"], (3, 1, 2)),
+        (
+            [
+                "MSLR-WEB10K/Fold2/train.txt",
+                "MSLR-WEB10K/Fold2/vali.txt",
+                "MSLR-WEB10K/Fold2/test.txt",
+            ],
+            (3, 1, 2),
+        ),
         (["set2.train.txt", "set2.valid.txt", "set2.test.txt"], (3, 1, 2)),
         (["Fold2/train.txt.gz", "Fold2/vali.txt.gz", "Fold2/test.txt.gz"], (3, 1, 2)),
     ],
@@ -53,7 +60,9 @@ def test_letor_parts_make_the_published_folds(tmp_path):
 
 
 def test_folder_errors(tmp_path):
-    with pytest.raises(DataError, match=r"absent: cannot be listed \(No such file or directory\); expected Fold1/"):
+    with pytest.raises(
+        DataError, match=r"absent: cannot be listed \(No such file or directory\); expected Fold1/"
+    ):
         tr.read_folder(tmp_path / "absent")
     with pytest.raises(DataError, match=r"found no known data set; expected Fold1/"):
         tr.read_folder(tmp_path)

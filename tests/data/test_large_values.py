@@ -54,5 +54,7 @@ def test_langevin_boosting_takes_them() -> None:
         np.repeat(np.arange(20), 20),
         np.arange(400) % 20 // 5,
     )
-    ranker = tr.Ranker(n_estimators=30, langevin=tr.Langevin(temperature=1e12, shrink_rate=0.0)).fit(X, y, qid=qid)
+    ranker = tr.Ranker(
+        n_estimators=30, langevin=tr.Langevin(temperature=1e12, shrink_rate=0.0)
+    ).fit(X, y, qid=qid)
     assert ranker.score(X, y, qid=qid) == pytest.approx(1.0)

@@ -1,4 +1,6 @@
-"""The LETOR reader against a slow reader written from the format's definition, and on its own promises."""
+"""The LETOR reader against a slow reader written from the format's definition, and on its own
+promises.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,8 @@ number = st.one_of(
             "1111111111111111111111111.5",
         ]
     ),
-    # Halfway between two float32 values, and just beside it: where rounding twice or guessing goes wrong.
+    # Halfway between two float32 values, and just beside it: where rounding twice or guessing goes
+    # wrong.
     st.integers(0, 2**24).map(lambda i: repr((1 + (2 * i + 1) * 2.0**-24) * 2.0**3)),
     st.integers(0, 2**24).map(lambda i: f"{(1 + (2 * i + 1) * 2.0**-24):.30f}1"),
 )
@@ -93,7 +96,9 @@ def letor_text(draw):
         for _ in range(draw(st.integers(1, 4))):
             indices = sorted(draw(st.sets(st.integers(1, 9), max_size=5)))
             sep = draw(st.sampled_from([" ", "\t", "  "]))
-            cells = sep.join(f"{i}:{draw(st.sampled_from(['0.5', '1', '-2.25', '1e-3']))}" for i in indices)
+            cells = sep.join(
+                f"{i}:{draw(st.sampled_from(['0.5', '1', '-2.25', '1e-3']))}" for i in indices
+            )
             comment = draw(st.sampled_from(["", " # a:b 3:4", "#x", " "]))
             label = draw(st.sampled_from(["0", "1", "2.5", "4"]))
             lines.append(f"{label}{sep}qid:{query + 10}{sep}{cells}{comment}")
@@ -103,7 +108,9 @@ def letor_text(draw):
     return end.join(lines) + draw(st.sampled_from(["", end]))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(text=letor_text(), block=st.integers(16, 400), jobs=st.integers(1, 3))
 def test_every_cut_into_blocks_reads_the_same(tmp_path_factory, monkeypatch, text, block, jobs):
     monkeypatch.setattr(letor, "_BLOCK", block)
@@ -116,12 +123,16 @@ def test_every_cut_into_blocks_reads_the_same(tmp_path_factory, monkeypatch, tex
 
 
 @pytest.mark.parametrize(
-    ("name", "compress"), [("a.gz", gzip.compress), ("a.bz2", bz2.compress), ("a.xz", lzma.compress), ("a.txt", bytes)]
+    ("name", "compress"),
+    [("a.gz", gzip.compress), ("a.bz2", bz2.compress), ("a.xz", lzma.compress), ("a.txt", bytes)],
 )
 def test_compressed_text_is_told_by_its_first_bytes(tmp_path, name, compress):
     text = b"1 qid:1 1:0.5\n0 qid:1 2:3\n"
     for file_name in (name, "plain-name.txt"):
-        assert tr.read_letor(write(tmp_path, compress(text), file_name)).X.tolist() == [[0.5, 0.0], [0.0, 3.0]]
+        assert tr.read_letor(write(tmp_path, compress(text), file_name)).X.tolist() == [
+            [0.5, 0.0],
+            [0.0, 3.0],
+        ]
 
 
 def test_gzip_of_several_members_is_read_to_the_end(tmp_path):
@@ -179,7 +190,10 @@ def test_scattered_rows_are_gathered_in_order_and_said_once(tmp_path):
 
 def test_text_ids_stay_text_and_integers_are_integers(tmp_path):
     assert tr.read_letor(write(tmp_path, "0 qid:-7 1:1\n0 qid:12 1:1\n")).qids.tolist() == [-7, 12]
-    assert tr.read_letor(write(tmp_path, "0 qid:007 1:1\n0 qid:7 1:1\n")).qids.tolist() == ["007", "7"]
+    assert tr.read_letor(write(tmp_path, "0 qid:007 1:1\n0 qid:7 1:1\n")).qids.tolist() == [
+        "007",
+        "7",
+    ]
     assert tr.read_letor(write(tmp_path, "0 qid:wt09-1 1:1\n")).qids.tolist() == ["wt09-1"]
 
 
@@ -193,8 +207,12 @@ def test_side_files_give_the_groups(tmp_path):
 
 
 def test_zero_based_files_and_a_fixed_width(tmp_path):
-    assert tr.read_letor(write(tmp_path, "0 qid:1 0:5 2:7\n"), zero_based=True).X.tolist() == [[5, 0, 7]]
-    assert tr.read_letor(write(tmp_path, "0 qid:1 1:5\n"), n_features=4).X.tolist() == [[5, 0, 0, 0]]
+    assert tr.read_letor(write(tmp_path, "0 qid:1 0:5 2:7\n"), zero_based=True).X.tolist() == [
+        [5, 0, 7]
+    ]
+    assert tr.read_letor(write(tmp_path, "0 qid:1 1:5\n"), n_features=4).X.tolist() == [
+        [5, 0, 0, 0]
+    ]
 
 
 def test_nan_is_missing_only_when_allowed(tmp_path):
@@ -243,7 +261,9 @@ def test_written_data_reads_back_bit_for_bit(tmp_path):
     rng = np.random.default_rng(0)
     X = (rng.standard_normal((40, 7)) * 10.0 ** rng.integers(-30, 30, (40, 7))).astype(np.float32)
     X[3, 2] = np.nan
-    data = tr.RankingData.from_arrays(X, rng.integers(0, 5, 40) / 2, qid=np.repeat(["a", "b-2"], 20))
+    data = tr.RankingData.from_arrays(
+        X, rng.integers(0, 5, 40) / 2, qid=np.repeat(["a", "b-2"], 20)
+    )
     for name in ("out.txt", "out.txt.gz", "out.txt.bz2", "out.txt.xz"):
         tr.write_letor(data, tmp_path / name)
         back = tr.read_letor(tmp_path / name, allow_nan=True)
@@ -295,7 +315,10 @@ def test_published_statistics(shared_data):
     assert sorted(set(parts.labels.tolist())) == [0, 1, 2]
     splits = tr.read_folder(shared_data / "mq2008", fold=1)
     assert [part.n_queries for part in splits] == [471, 157, 156]
-    sizes = [[part.n_queries for part in tr.read_folder(shared_data / "mq2008", fold=i)] for i in range(1, 6)]
+    sizes = [
+        [part.n_queries for part in tr.read_folder(shared_data / "mq2008", fold=i)]
+        for i in range(1, 6)
+    ]
     assert all(sum(fold) == 784 for fold in sizes)
 
     clueweb = tr.read_letor(sorted((shared_data / "clueweb09").glob("part*.txt")))

@@ -76,7 +76,10 @@ def reads_or_raises(path, **options):
 
 
 @settings(max_examples=400, deadline=None)
-@given(parts=st.lists(st.one_of(LINES, FRAGMENTS, st.binary(max_size=12)), max_size=12), block=st.integers(8, 200))
+@given(
+    parts=st.lists(st.one_of(LINES, FRAGMENTS, st.binary(max_size=12)), max_size=12),
+    block=st.integers(8, 200),
+)
 def test_mangled_text(tmp_path_factory, parts, block):
     path = tmp_path_factory.mktemp("fuzz") / "x.txt"
     path.write_bytes(b"".join(parts))
@@ -89,7 +92,10 @@ def test_mangled_text(tmp_path_factory, parts, block):
 
 
 @settings(max_examples=150, deadline=None)
-@given(cut=st.integers(0, 400), flips=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=4))
+@given(
+    cut=st.integers(0, 400),
+    flips=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=4),
+)
 def test_damaged_gzip(tmp_path_factory, cut, flips):
     packed = bytearray(gzip.compress(b"1 qid:1 1:0.5 2:3\n0 qid:1 1:1\n" * 200))
     for place, value in flips:
@@ -100,9 +106,21 @@ def test_damaged_gzip(tmp_path_factory, cut, flips):
 
 
 def test_no_index_leaves_its_array(tmp_path):
-    """The same fuzzing with Numba's bounds checks compiled in: an access outside an array would be an IndexError."""
+    """The same fuzzing with Numba's bounds checks compiled in: an access outside an array would be
+    an IndexError.
+    """
     checked = os.environ | {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", __file__]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        __file__,
+    ]
     command += ["-k", "mangled or damaged"]
     result = subprocess.run(command, env=checked, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout[-3000:]

@@ -11,7 +11,9 @@ from tautrank.data import letor
 from tautrank.data.letor import SMALL, read_letor, read_plain
 
 
-def _by(reader: str, file: Path, monkeypatch: pytest.MonkeyPatch, **options: object) -> tuple[list[object], bool]:
+def _by(
+    reader: str, file: Path, monkeypatch: pytest.MonkeyPatch, **options: object
+) -> tuple[list[object], bool]:
     used = []
 
     def plain(*given: object) -> object:
@@ -33,10 +35,13 @@ def _text(seed: int, ids: bool) -> str:
     for qid in draw.permutation(12):
         for document in range(draw.integers(1, 6)):
             columns = np.flatnonzero(draw.random(9) < 0.7) + 1
-            numbers = draw.standard_normal(columns.size) * 10.0 ** draw.integers(-30, 6, columns.size)
+            numbers = draw.standard_normal(columns.size) * 10.0 ** draw.integers(
+                -30, 6, columns.size
+            )
             kinds = (repr, "{:.6f}".format, "{:.3e}".format, "{:.0f}".format)
             features = "".join(
-                f" {at}:{kinds[draw.integers(4)](float(x))}" for at, x in zip(columns, numbers, strict=True)
+                f" {at}:{kinds[draw.integers(4)](float(x))}"
+                for at, x in zip(columns, numbers, strict=True)
             )
             comment = f" #docid = G{qid}-{document} inc = 1" if ids else ""
             lines.append(f"{draw.integers(0, 5)} qid:{qid}{features}{comment}\n")
@@ -48,7 +53,10 @@ def test_it_reads_the_same_bits_as_the_compiled_reader(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "a.txt"
-    file.write_text(_text(seed, ids=seed % 2 == 0)[: -1 if seed % 3 else None], newline="\r\n" if seed > 5 else "\n")
+    file.write_text(
+        _text(seed, ids=seed % 2 == 0)[: -1 if seed % 3 else None],
+        newline="\r\n" if seed > 5 else "\n",
+    )
     found, plainly = _by("plain", file, monkeypatch)
     assert plainly
     assert found == _by("compiled", file, monkeypatch)[0]

@@ -26,7 +26,9 @@ def documents(data: tr.RankingData) -> dict:
     dense = data.X if isinstance(data.X, np.ndarray) else data.X.toarray()
     return {
         qid: [(tuple(dense[i].tolist()), float(data.labels[i])) for i in range(begin, end)]
-        for qid, begin, end in zip(data.qids.tolist(), data.offsets[:-1], data.offsets[1:], strict=True)
+        for qid, begin, end in zip(
+            data.qids.tolist(), data.offsets[:-1], data.offsets[1:], strict=True
+        )
     }
 
 
@@ -39,7 +41,9 @@ def documents(data: tr.RankingData) -> dict:
         lambda: X.astype(np.int64),
         lambda: np.asfortranarray(X),
         lambda: pd.DataFrame(X, columns=["a", "b"]),
-        lambda: pd.DataFrame({"a": pd.array(X[:, 0].astype(int), dtype="Int64"), "b": X[:, 1].astype(np.float32)}),
+        lambda: pd.DataFrame(
+            {"a": pd.array(X[:, 0].astype(int), dtype="Int64"), "b": X[:, 1].astype(np.float32)}
+        ),
         lambda: pl.DataFrame({"a": X[:, 0], "b": X[:, 1].astype(np.int32)}),
         lambda: pa.table({"a": X[:, 0].astype(np.int8), "b": X[:, 1]}),
         lambda: pa.record_batch({"a": X[:, 0], "b": X[:, 1].astype(np.float32)}),
@@ -50,7 +54,9 @@ def documents(data: tr.RankingData) -> dict:
         # Entries that add up, as SciPy understands an index that is given twice.
         lambda: sparse.csr_matrix(
             (
-                np.r_[X.ravel() - 1, np.ones(12)][np.argsort(np.tile(np.arange(12), 2), kind="stable")],
+                np.r_[X.ravel() - 1, np.ones(12)][
+                    np.argsort(np.tile(np.arange(12), 2), kind="stable")
+                ],
                 np.tile(np.repeat([0, 1], 2), 6),
                 np.arange(7) * 4,
             ),
@@ -71,7 +77,9 @@ def test_every_kind_of_matrix_gives_the_same_data(make):
         assert data.feature_names == ("a", "b")
 
 
-@pytest.mark.parametrize("qid", [np.array([5, 5, 3, 3, 3, 9], object), pd.Series(QID), np.array(QID, float)])
+@pytest.mark.parametrize(
+    "qid", [np.array([5, 5, 3, 3, 3, 9], object), pd.Series(QID), np.array(QID, float)]
+)
 def test_every_kind_of_whole_ids_gives_the_same_data(qid):
     data = tr.RankingData.from_arrays(X, np.array(Y)[:, np.newaxis], qid=qid)
     assert data.qids.dtype == np.int64
@@ -81,7 +89,9 @@ def test_every_kind_of_whole_ids_gives_the_same_data(qid):
 
 def test_labels_and_ids_may_be_series():
     for frame in (pd, pl):
-        data = tr.RankingData.from_arrays(X, frame.Series(Y), qid=frame.Series([str(q) for q in QID]))
+        data = tr.RankingData.from_arrays(
+            X, frame.Series(Y), qid=frame.Series([str(q) for q in QID])
+        )
         assert data.qids.tolist() == ["5", "3", "9"]
         assert data.labels.tolist() == Y
 
@@ -117,7 +127,10 @@ def test_scattered_rows_are_gathered_in_order(qid):
     else:
         data = tr.RankingData.from_arrays(rows, qid, qid=qid)
     assert data.qids.tolist() == list(dict.fromkeys(qid))
-    expected = {q: [((float(i),), float(q)) for i, v in enumerate(qid) if v == q] for q in dict.fromkeys(qid)}
+    expected = {
+        q: [((float(i),), float(q)) for i, v in enumerate(qid) if v == q]
+        for q in dict.fromkeys(qid)
+    }
     assert documents(data) == expected
     np.testing.assert_array_equal(data.in_document_order(rows[:, 0]), data.X[:, 0])
     np.testing.assert_array_equal(data.in_source_order(data.X[:, 0]), rows[:, 0])
@@ -137,9 +150,15 @@ def test_subset_takes_whole_queries_in_the_order_given(sizes, data):
         assert part.qids.tolist() == chosen
         expected = [documents(everything)[q] for q in chosen]
         got = [
-            [(tuple(np.asarray(row).ravel().tolist()), label) for row, label in zip(rows, labels, strict=True)]
+            [
+                (tuple(np.asarray(row).ravel().tolist()), label)
+                for row, label in zip(rows, labels, strict=True)
+            ]
             for rows, labels in zip(
-                np.split(part.X if isinstance(part.X, np.ndarray) else part.X.toarray(), part.offsets[1:-1]),
+                np.split(
+                    part.X if isinstance(part.X, np.ndarray) else part.X.toarray(),
+                    part.offsets[1:-1],
+                ),
                 np.split(part.labels, part.offsets[1:-1]),
                 strict=True,
             )
@@ -203,8 +222,14 @@ def test_describe_counts_what_it_says():
 
 
 def test_describe_does_not_take_a_row_of_another_query_for_a_duplicate():
-    assert tr.RankingData.from_arrays([[1.0], [1.0]], [0, 1], group=[1, 1]).describe().duplicate_rows == 0
-    assert tr.RankingData.from_arrays([[0.0], [-0.0]], [0, 1], group=[2]).describe().duplicate_rows == 1
+    assert (
+        tr.RankingData.from_arrays([[1.0], [1.0]], [0, 1], group=[1, 1]).describe().duplicate_rows
+        == 0
+    )
+    assert (
+        tr.RankingData.from_arrays([[0.0], [-0.0]], [0, 1], group=[2]).describe().duplicate_rows
+        == 1
+    )
 
 
 def test_many_distinct_labels_are_given_as_a_range():
@@ -228,7 +253,9 @@ def test_simulated_web_search_has_the_habits_it_promises():
     summary = data.describe()
     shares = np.array(list(summary.labels.values())) / summary.documents
     np.testing.assert_allclose(shares, tr.simulate.web_search.LABEL_SHARES, atol=0.002)
-    assert summary.list_length[3] > 3 * summary.list_length[1]  # some lists are far longer than the median
+    assert (
+        summary.list_length[3] > 3 * summary.list_length[1]
+    )  # some lists are far longer than the median
     assert summary.empty_queries > 0
     assert np.isfinite(data.X).all()
     deviations = (data.X - data.X.mean(0)) / data.X.std(0)

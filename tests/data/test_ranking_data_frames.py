@@ -32,7 +32,11 @@ def frame() -> Any:
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
 def test_from_frame(frame: Any, kind: str) -> None:
-    made = {"pandas": lambda: frame, "polars": lambda: pl.from_pandas(frame), "arrow": lambda: pa.table(frame)}[kind]()
+    made = {
+        "pandas": lambda: frame,
+        "polars": lambda: pl.from_pandas(frame),
+        "arrow": lambda: pa.table(frame),
+    }[kind]()
     with pytest.warns(TautrankWarning, match="frame: left out 'title', 'day', without numbers"):
         data = tr.RankingData.from_frame(made, doc_id="sku")
     assert data.feature_names == ("price", "stock")
@@ -43,7 +47,9 @@ def test_from_frame(frame: Any, kind: str) -> None:
     chosen = tr.RankingData.from_frame(made, features=["price"])
     assert chosen.feature_names == ("price",)
     assert chosen.doc_ids is None
-    assert tr.RankingData.from_frame(made, drop=["sku", "title", "day", "price"]).feature_names == ("stock",)
+    assert tr.RankingData.from_frame(made, drop=["sku", "title", "day", "price"]).feature_names == (
+        "stock",
+    )
     for options, sentence in {
         "label": ({"label": "lable"}, "frame: label: unknown column 'lable'; did you mean 'label'"),
         "drop": ({"drop": ["titel"]}, "frame: drop: unknown column 'titel'; did you mean 'title'"),
@@ -58,7 +64,9 @@ def test_one_column_needs_no_list(frame: Any) -> None:
     with pytest.warns(TautrankWarning, match="left out 'day', without numbers"):
         data = tr.RankingData.from_frame(frame, drop="title", categorical="sku")
     assert data.feature_names == ("sku", "price", "stock")
-    with pytest.raises(DataError, match="frame: drop: unknown column 'titel'; did you mean 'title'"):
+    with pytest.raises(
+        DataError, match="frame: drop: unknown column 'titel'; did you mean 'title'"
+    ):
         tr.RankingData.from_frame(frame, drop="titel")
 
 

@@ -16,12 +16,20 @@ pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
 
 QUERIES, LENGTH = 200, 10
-TRAINED = {"n_estimators": 4, "num_leaves": 7, "early_stopping_rounds": None, "verbose": 0, "metric": "ndcg@5"}
+TRAINED = {
+    "n_estimators": 4,
+    "num_leaves": 7,
+    "early_stopping_rounds": None,
+    "verbose": 0,
+    "metric": "ndcg@5",
+}
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """The same documents as text, compressed text and Parquet, with zeros, missing values and a constant feature."""
+    """The same documents as text, compressed text and Parquet, with zeros, missing values and a
+    constant feature.
+    """
     rng = np.random.default_rng(0)
     X = np.round(rng.normal(size=(QUERIES * LENGTH, 6)), 3).astype(np.float32)
     X[:, 2] = np.round(X[:, 2])
@@ -49,10 +57,14 @@ def small_chunks(monkeypatch):
 def test_the_trees_and_scores_of_data_in_memory(files, name):
     read = tr.read_letor if name == "all.txt" else tr.read_parquet
     held, data = read(files / name), tr.read_streamed(files / name)
-    assert sum(1 for _ in data.X.chunks()) > 1 or name == "all.txt"  # a block of text is one chunk here
+    assert (
+        sum(1 for _ in data.X.chunks()) > 1 or name == "all.txt"
+    )  # a block of text is one chunk here
     np.testing.assert_array_equal(data.X.read(), held.X)
     np.testing.assert_array_equal(data.offsets, held.offsets)
-    ours, theirs = (tr.Ranker(**TRAINED).fit(part, part.subset(range(50, 90))) for part in (data, held))
+    ours, theirs = (
+        tr.Ranker(**TRAINED).fit(part, part.subset(range(50, 90))) for part in (data, held)
+    )
     assert ours.model_.to_text() == theirs.model_.to_text()
     assert ours.evals_result_ == theirs.evals_result_
     np.testing.assert_array_equal(ours.predict(data), theirs.predict(held))
@@ -60,7 +72,9 @@ def test_the_trees_and_scores_of_data_in_memory(files, name):
     half = tr.Ranker(**{**TRAINED, "n_estimators": 2})
     on = clone(half).fit(data, init_model=half.fit(data))
     assert on.model_.to_text() == theirs.model_.to_text()
-    np.testing.assert_array_equal(ours.explain(data, qid=3).scores, theirs.explain(held, qid=3).scores)
+    np.testing.assert_array_equal(
+        ours.explain(data, qid=3).scores, theirs.explain(held, qid=3).scores
+    )
 
 
 def test_rows_are_found_wherever_chunks_end(files):
@@ -85,8 +99,12 @@ def test_what_cannot_be_read_in_chunks(files, tmp_path):
     (tmp_path / "a.jsonl").write_text('{"label": 1, "qid": 2, "a": 3}\n')
     (tmp_path / "b.txt").write_text("1 qid:3 1:1\n0 qid:4 1:2\n1 qid:3 1:1\n")
     (tmp_path / "c.txt").write_text("1 1:1\n")
-    pd.DataFrame({"label": [1, 0, 1], "qid": [3, 4, 3], "a": 1.0}).to_parquet(tmp_path / "d.parquet")
-    pd.DataFrame({"label": [1, 0], "qid": 3, "a": pd.Categorical(["x", "y"])}).to_parquet(tmp_path / "e.parquet")
+    pd.DataFrame({"label": [1, 0, 1], "qid": [3, 4, 3], "a": 1.0}).to_parquet(
+        tmp_path / "d.parquet"
+    )
+    pd.DataFrame({"label": [1, 0], "qid": 3, "a": pd.Categorical(["x", "y"])}).to_parquet(
+        tmp_path / "e.parquet"
+    )
     pd.DataFrame({"label": [], "qid": [], "a": []}).to_feather(tmp_path / "f.feather")
     sentences = {
         "a.csv": "CSV is not read in chunks; expected Parquet, Arrow or LETOR text",
@@ -105,7 +123,10 @@ def test_what_cannot_be_read_in_chunks(files, tmp_path):
     with pytest.raises(OptionError, match="memory: found 'much'; expected a size such as 3G"):
         tr.read_streamed(files / "all.txt", memory="much")
     data = tr.read_streamed(files / "all.txt", memory="100M")
-    with pytest.raises(OptionError, match=r"memory: found 0\.10G; expected at least 0\.\d+G, of which 0\.00G are the"):
+    with pytest.raises(
+        OptionError,
+        match=r"memory: found 0\.10G; expected at least 0\.\d+G, of which 0\.00G are the",
+    ):
         tr.Ranker(**TRAINED).fit(data)
     with pytest.raises(OptionError, match="read in order; expected a range of queries"):
         data.subset([1, 5])
@@ -117,7 +138,9 @@ def test_what_cannot_be_read_in_chunks(files, tmp_path):
     (tmp_path / "short.txt").write_text("1 qid:3 1:1\n0 qid:3 1:2\n")
     short = tr.read_streamed(tmp_path / "short.txt")
     (tmp_path / "short.txt").write_text("1 qid:3 1:1\n")
-    with pytest.raises(DataError, match=r"short\.txt: found 1 document; expected 2, as there were before"):
+    with pytest.raises(
+        DataError, match=r"short\.txt: found 1 document; expected 2, as there were before"
+    ):
         short.X.read()
 
 
@@ -126,13 +149,18 @@ def test_commands_stream(files, tmp_path, capsys):
     for name, memory in (("here", ()), ("streamed", ("--memory", "2G"))):
         model, scores = tmp_path / f"{name}.taut", tmp_path / f"{name}.scores"
         train = "train --trees 3 --leaves 7 --early-stopping 0 --valid"
-        for command in ((train, data, data, "-o", model), ("rank", data, "--model", model, "-o", scores)):
+        for command in (
+            (train, data, data, "-o", model),
+            ("rank", data, "--model", model, "-o", scores),
+        ):
             assert run(capsys, *command, *memory)[0] == 0
         code, out, _ = run(capsys, "evaluate --json", data, "--model", model, *memory)
         assert code == 0
         shown.append((out.replace(name, ""), scores.read_bytes()))
     assert shown[0] == shown[1]
-    code, _, sentence = run(capsys, "train --memory 2G --workers 2", data, "-o", tmp_path / "no.taut")
+    code, _, sentence = run(
+        capsys, "train --memory 2G --workers 2", data, "-o", tmp_path / "no.taut"
+    )
     assert code == 2
     assert "--memory, --cluster, --workers: found more than one" in sentence
     assert not (tmp_path / "no.taut").exists()

@@ -1,4 +1,6 @@
-"""TREC files: every number is Python's, every document is found by its name, every order is kept."""
+"""TREC files: every number is Python's, every document is found by its name, every order is
+kept.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,17 @@ def run_of(tmp_path, *scores):
 
 
 def reference(run, qrels):
-    """Scores and labels of each judged query by dictionaries alone: those of the run, then those only judged."""
+    """Scores and labels of each judged query by dictionaries alone: those of the run, then those
+    only judged.
+    """
     found = []
     for qid, labels in qrels.items():
         scores = run.get(qid, {})
         names = [*scores, *(name for name in labels if name not in scores)]
-        found += [(scores.get(name, -math.inf), max(0.0, labels.get(name, 0.0)), name in labels) for name in names]
+        found += [
+            (scores.get(name, -math.inf), max(0.0, labels.get(name, 0.0)), name in labels)
+            for name in names
+        ]
     return [list(column) for column in zip(*found, strict=True)]
 
 
@@ -45,7 +52,11 @@ def reference(run, qrels):
 def test_every_number_is_the_double_that_python_reads(tmp_path):
     rng = np.random.default_rng(0)
     numbers = [float(x) for x in rng.normal(size=300) * 10.0 ** rng.integers(-25, 25, 300)]
-    texts = [form(x) for x in numbers for form in (repr, "{:.6f}".format, "{:.3e}".format, "{:.20f}".format)]
+    texts = [
+        form(x)
+        for x in numbers
+        for form in (repr, "{:.6f}".format, "{:.3e}".format, "{:.20f}".format)
+    ]
     # Digits without end, halfway between two doubles or nearly so, and every way to write a number.
     texts += ["".join(map(str, rng.integers(0, 10, n))) + ".5" for n in range(1, 25)]
     texts += ["." + "".join(map(str, rng.integers(0, 10, n))) for n in range(1, 25)]
@@ -72,7 +83,9 @@ def test_every_number_is_the_double_that_python_reads(tmp_path):
     "score", ["nan", "inf", "-inf", "1_000", "1e", "e5", "-", ".", "1e400", "0x10", "1.2.3", "12a"]
 )
 def test_what_is_no_finite_number_is_refused(tmp_path, score):
-    with pytest.raises(DataError, match=r"run\.trec:2: found score '.*'; expected a finite number$") as error:
+    with pytest.raises(
+        DataError, match=r"run\.trec:2: found score '.*'; expected a finite number$"
+    ) as error:
         tr.read_run(run_of(tmp_path, 1.5, score, "worse"))
     assert f"'{score}'" in str(error.value)
 
@@ -97,7 +110,9 @@ def test_lines_of_a_query_are_gathered(tmp_path):
 def test_a_repeated_document_is_found_where_it_is(tmp_path):
     lines = [f"q{i % 3} Q0 d{i} 1 {i} t" for i in range(30)]
     file = written(tmp_path, "\n".join([*lines, "", "q1 Q0 d5 1 2 t", "q2 Q0 d5 1 2 t"]))
-    with pytest.raises(DataError, match=r"run\.trec:33: document 'd5' of query 'q2' is repeated; expected it once"):
+    with pytest.raises(
+        DataError, match=r"run\.trec:33: document 'd5' of query 'q2' is repeated; expected it once"
+    ):
         tr.read_run(file)
 
 
@@ -128,7 +143,9 @@ GRADES = st.dictionaries(
 def test_documents_meet_by_query_and_name(run, qrels):
     assert named_numbers(run, "run") == run
     if not run.keys() & qrels.keys():
-        with pytest.raises(DataError, match="run: shares no query with the judgments; expected the same ids"):
+        with pytest.raises(
+            DataError, match="run: shares no query with the judgments; expected the same ids"
+        ):
             tr.judge_run(run, qrels)
         return
     found = tr.judge_run(run, qrels)
@@ -138,9 +155,14 @@ def test_documents_meet_by_query_and_name(run, qrels):
         is_in and qrel >= 0 for is_in, qrel in zip(judged, _grades(run, qrels), strict=True)
     ]
     assert found.qids.tolist() == list(qrels)
-    assert np.diff(found.offsets).tolist() == [len(run.get(q, {}).keys() | docs.keys()) for q, docs in qrels.items()]
+    assert np.diff(found.offsets).tolist() == [
+        len(run.get(q, {}).keys() | docs.keys()) for q, docs in qrels.items()
+    ]
     assert found.answered.tolist() == [q in run for q in qrels]
-    assert (found.not_in_run, found.not_judged) == (len(qrels.keys() - run.keys()), len(run.keys() - qrels.keys()))
+    assert (found.not_in_run, found.not_judged) == (
+        len(qrels.keys() - run.keys()),
+        len(run.keys() - qrels.keys()),
+    )
 
 
 def _grades(run, qrels):
@@ -151,12 +173,22 @@ def _grades(run, qrels):
 
 def test_files_and_dictionaries_are_judged_alike(tmp_path):
     rng = np.random.default_rng(1)
-    run = {f"q{q}": {f"d{d}": float(rng.normal()) for d in rng.choice(300, 90, False)} for q in range(20)}
-    qrels = {f"q{q}": {f"d{d}": float(rng.integers(0, 3)) for d in rng.choice(300, 40, False)} for q in range(5, 25)}
-    run_lines = [f"{q} Q0 {d} 1 {s!r} t\n" for q, documents in run.items() for d, s in documents.items()]
+    run = {
+        f"q{q}": {f"d{d}": float(rng.normal()) for d in rng.choice(300, 90, False)}
+        for q in range(20)
+    }
+    qrels = {
+        f"q{q}": {f"d{d}": float(rng.integers(0, 3)) for d in rng.choice(300, 40, False)}
+        for q in range(5, 25)
+    }
+    run_lines = [
+        f"{q} Q0 {d} 1 {s!r} t\n" for q, documents in run.items() for d, s in documents.items()
+    ]
     rng.shuffle(run_lines)
     files = written(tmp_path, "".join(run_lines)), tmp_path / "qrels"
-    files[1].write_text("".join(f"{q} 0 {d} {y}\n" for q, documents in qrels.items() for d, y in documents.items()))
+    files[1].write_text(
+        "".join(f"{q} 0 {d} {y}\n" for q, documents in qrels.items() for d, y in documents.items())
+    )
     assert tr.read_run(files[0]) == run
     found = judge_given(files[0], read_judgments(files[1]))
     m = tr.metric("ndcg@10")
@@ -167,7 +199,9 @@ def test_files_and_dictionaries_are_judged_alike(tmp_path):
 
 
 def test_numbers_by_name_are_checked():
-    with pytest.raises(DataError, match="run: document 'd' of query 'q': found nan; expected a finite number"):
+    with pytest.raises(
+        DataError, match="run: document 'd' of query 'q': found nan; expected a finite number"
+    ):
         tr.judge_run({"q": {"c": 1.0, "d": math.nan}}, {"q": {"d": 1}})
     with pytest.raises(DataError, match=r"qrels: expected \{query: \{document: number\}\}"):
         tr.judge_run({"q": {"d": 1.0}}, {"q": 1})
@@ -178,15 +212,22 @@ def test_numbers_by_name_are_checked():
 # --- trec_eval's order ---
 
 
-@given(st.dictionaries(NAMES, st.sampled_from([1.0, 1.0 + 1e-9, 2.0, -3.5]), min_size=1), st.sets(NAMES, max_size=3))
+@given(
+    st.dictionaries(NAMES, st.sampled_from([1.0, 1.0 + 1e-9, 2.0, -3.5]), min_size=1),
+    st.sets(NAMES, max_size=3),
+)
 def test_the_order_of_trec_eval(scores, others):
     grade = {name: float(i) for i, name in enumerate([*scores, *sorted(others - scores.keys())], 1)}
-    ordered = tr.judge_run({"q": scores, "r": {"x": 1.0}}, {"q": grade, "r": {"x": 9.0}}).for_trec_eval()
+    ordered = tr.judge_run(
+        {"q": scores, "r": {"x": 1.0}}, {"q": grade, "r": {"x": 9.0}}
+    ).for_trec_eval()
     # By score in 32 bits, then by name, both from the end.
     ranked = sorted(scores, key=lambda name: (np.float32(scores[name]), name), reverse=True)
     assert ordered.labels.tolist()[: len(ranked)] == [grade[name] for name in ranked]
     assert ordered.labels[-1] == 9.0
-    assert set(ordered.scores[: len(ranked)]) == {float(np.float32(score)) for score in scores.values()}
+    assert set(ordered.scores[: len(ranked)]) == {
+        float(np.float32(score)) for score in scores.values()
+    }
     assert (ordered.scores[len(ranked) : -1] == -np.inf).all()
 
 
@@ -195,7 +236,9 @@ def test_blank_lines_of_a_run_are_passed_over_and_an_empty_one_is_refused(tmp_pa
     file.write_text("\nq1 Q0 d1 1 9.5 me\n \nq1 Q0 d2 2 8 me\n")
     assert tr.data.read_run(file) == {"q1": {"d1": 9.5, "d2": 8.0}}
     file.write_text("\n\n")
-    with pytest.raises(DataError, match=r"run.txt: found an empty file; expected lines of 6 columns"):
+    with pytest.raises(
+        DataError, match=r"run.txt: found an empty file; expected lines of 6 columns"
+    ):
         tr.data.read_run(file)
 
 
@@ -216,13 +259,29 @@ def test_a_run_scores_as_trec_eval_scores_it():
     import pytrec_eval
 
     rng = np.random.default_rng(4)
-    qrels = {f"q{q}": {f"d{d}": int(rng.integers(0, 3)) for d in rng.choice(60, 25, False)} for q in range(30)}
-    run = {
-        q: {f"d{d}": float(s) for d, s in zip(rng.choice(60, 20, False), rng.random(20), strict=True)} for q in qrels
+    qrels = {
+        f"q{q}": {f"d{d}": int(rng.integers(0, 3)) for d in rng.choice(60, 25, False)}
+        for q in range(30)
     }
-    names = {"ndcg_cut_10": "ndcg(gain=linear)@10", "map": "map", "recip_rank": "mrr", "recall_10": "recall@10"}
+    run = {
+        q: {
+            f"d{d}": float(s)
+            for d, s in zip(rng.choice(60, 20, False), rng.random(20), strict=True)
+        }
+        for q in qrels
+    }
+    names = {
+        "ndcg_cut_10": "ndcg(gain=linear)@10",
+        "map": "map",
+        "recip_rank": "mrr",
+        "recall_10": "recall@10",
+    }
     theirs = pytrec_eval.RelevanceEvaluator(qrels, set(names)).evaluate(run)
-    judged = tr.judge_run(run, {q: {d: float(v) for d, v in docs.items()} for q, docs in qrels.items()})
+    judged = tr.judge_run(
+        run, {q: {d: float(v) for d, v in docs.items()} for q, docs in qrels.items()}
+    )
     for trec, ours in names.items():
-        values = tr.metric(ours, empty="zero").per_query(judged.scores, judged.labels, judged.offsets)
+        values = tr.metric(ours, empty="zero").per_query(
+            judged.scores, judged.labels, judged.offsets
+        )
         np.testing.assert_allclose(values, [theirs[q][trec] for q in judged.qids], atol=1e-12)

@@ -15,7 +15,12 @@ from tests.ranker_examples import TRAIN, VALID
 
 
 def test_the_defaults():
-    expected = {"n_estimators": 500, "learning_rate": 0.05, "num_leaves": 31, "early_stopping_rounds": 50}
+    expected = {
+        "n_estimators": 500,
+        "learning_rate": 0.05,
+        "num_leaves": 31,
+        "early_stopping_rounds": 50,
+    }
     assert dict(DEFAULTS) == expected
     assert {name: tr.Ranker().get_params()[name] for name in expected} == expected
     assert dict(comparison(["mse"], ["ndcg@5"]).parameters) == expected

@@ -1,4 +1,6 @@
-"""Binned data is made once for all trainings on the same data, in one process and between processes."""
+"""Binned data is made once for all trainings on the same data, in one process and between
+processes.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def _rows(result: Any) -> list[list[str]]:
     return [line.split(",") for line in result.to_csv().splitlines()]
 
 
-def test_a_comparison_bins_each_split_once_and_finds_the_same(made: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparison_bins_each_split_once_and_finds_the_same(
+    made: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     losses = ["lambdarank", "lightgbm:lambdarank", "xendcg", "mse"]
     run = {"losses": losses, "metrics": ["ndcg@5"], "repeats": 3, "n_estimators": 4, "workers": 1}
     found = tr.compare(_data(), _data(1, 10), _data(2, 10), **run)
@@ -58,19 +62,30 @@ def test_a_comparison_bins_each_split_once_and_finds_the_same(made: list[int], m
     monkeypatch.setattr("tautrank.engines.boosting.shared_bins", lambda: None)
     alone = tr.compare(_data(), _data(1, 10), _data(2, 10), **run)
     assert len(made) == 3 + 12
-    assert [row[:-1] for row in _rows(found)] == [row[:-1] for row in _rows(alone)]  # the last column are seconds
+    assert [row[:-1] for row in _rows(found)] == [
+        row[:-1] for row in _rows(alone)
+    ]  # the last column are seconds
     assert not binned._of_folders  # the memory is free again
 
 
 def test_a_search_shares_what_does_not_change_the_bins(made: list[int]) -> None:
-    tr.tune(_data(), _data(1, 10), space={"num_leaves": ("int", 4, 31)}, n_trials=4, n_estimators=4, prune=False)
+    tr.tune(
+        _data(),
+        _data(1, 10),
+        space={"num_leaves": ("int", 4, 31)},
+        n_trials=4,
+        n_estimators=4,
+        prune=False,
+    )
     assert made == [40, 400, 400]  # the check of the plan, all trials, the final training
 
 
 def test_models_are_the_same_bits_and_other_bins_are_others(made: list[int]) -> None:
     with sharing_bins():
         first = _model()
-        assert [_model() == first, _model("xendcg") != first, _model(num_leaves=5) != first] == [True] * 3
+        assert [_model() == first, _model("xendcg") != first, _model(num_leaves=5) != first] == [
+            True
+        ] * 3
         assert len(made) == 1
         assert _model(max_bin=15) != first
         assert len(made) == 2
@@ -89,12 +104,17 @@ def test_a_training_that_continues_has_its_own_data(made: list[int]) -> None:
     with sharing_bins():
         start = tr.Ranker(n_estimators=2).fit(train)
         both = tr.Ranker(n_estimators=2).fit(train, init_model=start).model_.to_bytes()
-        assert tr.Ranker(n_estimators=4).fit(train).predict(train).tolist() != start.predict(train).tolist()
+        assert (
+            tr.Ranker(n_estimators=4).fit(train).predict(train).tolist()
+            != start.predict(train).tolist()
+        )
     assert both == tr.Ranker(n_estimators=2).fit(train, init_model=start).model_.to_bytes()
 
 
 @pytest.mark.parametrize("loss", ["lambdarank", "lightgbm:lambdarank"])
-def test_processes_share_a_file(loss: str, made: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_share_a_file(
+    loss: str, made: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(binned, "_FILES_FROM", 1)
     alone = _model(loss)
     del made[:]

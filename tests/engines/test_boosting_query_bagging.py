@@ -1,4 +1,6 @@
-"""Sampling of whole queries: which are drawn, that documents stay together, and that bits do not depend on chance."""
+"""Sampling of whole queries: which are drawn, that documents stay together, and that bits do not
+depend on chance.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,8 @@ def test_a_tree_is_that_of_the_drawn_queries_alone():
     bagged = ranker("ndcg-loss2++", **one, **BY_QUERY).fit(TRAIN)
     drawn = QueryBagging(0.5, 1, seed=7).drawn(TRAIN.n_queries, 0)
     np.testing.assert_array_equal(
-        bagged.predict(VALID), ranker("ndcg-loss2++", **one).fit(TRAIN, weights=drawn).predict(VALID)
+        bagged.predict(VALID),
+        ranker("ndcg-loss2++", **one).fit(TRAIN, weights=drawn).predict(VALID),
     )
 
 
@@ -61,14 +64,23 @@ def test_same_bits_for_any_number_of_threads_and_after_continuing(langevin):
     np.testing.assert_array_equal(
         ranker(n_estimators=7, **more).fit(data, init_model=start).predict(data), one.predict(data)
     )
-    assert not np.array_equal(one.predict(data), ranker(random_state=1, **more).fit(data).predict(data))
+    assert not np.array_equal(
+        one.predict(data), ranker(random_state=1, **more).fit(data).predict(data)
+    )
     assert one.score(data) > ranker(n_estimators=1).fit(data).score(data)
 
 
 def test_where_nothing_is_sampled_the_trees_are_those_without_it():
     plain = ranker().fit(TRAIN).predict(VALID)
-    for more in ({}, {"bagging_fraction": 0.5}, {"bagging_freq": 1}, {"subsample": 1, "subsample_freq": 5}):
-        np.testing.assert_array_equal(ranker(bagging_by_query=True, **more).fit(TRAIN).predict(VALID), plain)
+    for more in (
+        {},
+        {"bagging_fraction": 0.5},
+        {"bagging_freq": 1},
+        {"subsample": 1, "subsample_freq": 5},
+    ):
+        np.testing.assert_array_equal(
+            ranker(bagging_by_query=True, **more).fit(TRAIN).predict(VALID), plain
+        )
     by_document = ranker(bagging_fraction=0.5, bagging_freq=1).fit(TRAIN).predict(VALID)
     np.testing.assert_array_equal(
         ranker(**{**BY_QUERY, "bagging_by_query": False}).fit(TRAIN).predict(VALID), by_document
@@ -83,11 +95,20 @@ def test_lightgbm_samples_queries_of_its_own_objectives():
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"bagging_fraction": 7}, "bagging_fraction: found 7; expected a number above 0 and at most 1"),
-        ({"bagging_fraction": 0}, "bagging_fraction: found 0; expected a number above 0 and at most 1"),
+        (
+            {"bagging_fraction": 7},
+            "bagging_fraction: found 7; expected a number above 0 and at most 1",
+        ),
+        (
+            {"bagging_fraction": 0},
+            "bagging_fraction: found 0; expected a number above 0 and at most 1",
+        ),
         ({"bagging_freq": -1}, "bagging_freq: found -1; expected a whole number of at least 0"),
         ({"bagging_seed": -1}, "bagging_seed: found -1; expected a whole number of at least 0"),
-        ({"boosting": "goss"}, "bagging_by_query: goss samples documents by their gradients; expected one of the two"),
+        (
+            {"boosting": "goss"},
+            "bagging_by_query: goss samples documents by their gradients; expected one of the two",
+        ),
     ],
 )
 def test_bad_parameters_are_one_sentence(parameters, sentence):

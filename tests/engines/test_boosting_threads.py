@@ -1,4 +1,6 @@
-"""Threads by the size of the work: a small training has one, and the model does not depend on them."""
+"""Threads by the size of the work: a small training has one, and the model does not depend on
+them.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,14 @@ from tautrank.engines.lightgbm import LightGBM
 def _data(documents: int, features: int) -> RankingData:
     draw = np.random.default_rng(0)
     X = draw.standard_normal((documents, features)).astype(np.float32)
-    return RankingData.from_arrays(X, draw.integers(0, 3, documents), group=[10] * (documents // 10))
+    return RankingData.from_arrays(
+        X, draw.integers(0, 3, documents), group=[10] * (documents // 10)
+    )
 
 
-def _threads_of(monkeypatch: pytest.MonkeyPatch, data: RankingData, n_jobs: int | None) -> tuple[int, bytes]:
+def _threads_of(
+    monkeypatch: pytest.MonkeyPatch, data: RankingData, n_jobs: int | None
+) -> tuple[int, bytes]:
     seen = []
     start = LightGBM.start
 
@@ -52,12 +58,18 @@ def test_the_size_of_the_data_decides_and_changes_no_bit(monkeypatch: pytest.Mon
 
 
 def _policy(**given: str) -> str:
-    """What GNU OpenMP says that its waiting threads do, and what the environment says afterwards."""
+    """What GNU OpenMP says that its waiting threads do, and what the environment says
+    afterwards.
+    """
     program = (
         "import os; from tautrank.engines.registry import package; package('lightgbm');"
         "print(os.environ.get('OMP_WAIT_POLICY'))"
     )
-    kept = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    }
     ran = subprocess.run(
         [sys.executable, "-c", program],
         env={**kept, "OMP_DISPLAY_ENV": "verbose", **given},

@@ -11,7 +11,13 @@ from tautrank.errors import DataError, OptionError
 from tests.ranker_examples import synthetic
 
 TRAIN, VALID = synthetic(40, seed=1), synthetic(16, seed=2)
-FEW = {"n_estimators": 25, "num_leaves": 7, "learning_rate": 0.3, "metric": "ndcg@3", "early_stopping_rounds": 4}
+FEW = {
+    "n_estimators": 25,
+    "num_leaves": 7,
+    "learning_rate": 0.3,
+    "metric": "ndcg@3",
+    "early_stopping_rounds": 4,
+}
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +26,9 @@ def refitted() -> tr.Ranker:
 
 
 def by_hand(data: tr.RankingData) -> tuple[int, list[float]]:
-    """Return the best number of trees, and the curve up to where it has not improved for four trees."""
+    """Return the best number of trees, and the curve up to where it has not improved for four
+    trees.
+    """
     order = np.random.default_rng(0).permutation(data.n_queries)
     whole = tr.Ranker("xendcg", **{**FEW, "early_stopping_rounds": None})
     judge, staged = tr.metric("ndcg@3"), []
@@ -28,7 +36,9 @@ def by_hand(data: tr.RankingData) -> tuple[int, list[float]]:
         rest = np.setdiff1d(order, part)
         booster = tr.Ranker(**whole.get_params()).fit(data.subset(rest)).model_.booster
         held_out = data.subset(part)
-        scores = [booster.predict(held_out.X, raw_score=True, num_iteration=tree) for tree in range(1, 26)]
+        scores = [
+            booster.predict(held_out.X, raw_score=True, num_iteration=tree) for tree in range(1, 26)
+        ]
         staged.append([judge.per_query(each, held_out.labels, held_out.offsets) for each in scores])
     curve = np.nanmean(np.concatenate(staged, axis=1), axis=1)
     best = 0
@@ -57,7 +67,9 @@ def test_all_queries_may_be_training_data_with_weights(refitted: tr.Ranker) -> N
     for jobs in (1, 2):
         same = tr.Ranker("xendcg", refit=True, n_jobs=jobs, **FEW).fit(both, weights=ones)
         np.testing.assert_array_equal(same.predict(VALID), refitted.predict(VALID))
-    heavy = tr.Ranker("xendcg", refit=True, **FEW).fit(both, weights=ones + np.arange(ones.size) % 3)
+    heavy = tr.Ranker("xendcg", refit=True, **FEW).fit(
+        both, weights=ones + np.arange(ones.size) % 3
+    )
     assert not np.array_equal(heavy.predict(VALID), refitted.predict(VALID))
 
 
@@ -84,7 +96,11 @@ def interrupted(step: object) -> None:
 
 WRONG = {
     "value": ({"refit": "yes"}, {}, "refit: found 'yes'; expected True or False"),
-    "weights": ({}, {"weights": np.ones(40)}, "refit: found weights or propensities, which the validation data does"),
+    "weights": (
+        {},
+        {"weights": np.ones(40)},
+        "refit: found weights or propensities, which the validation data does",
+    ),
     "parameter": ({"min_dta": 5}, {}, "unknown parameter of lightgbm 'min_dta'"),
     "network": ({"engine": "torch"}, {}, "refit: a network has no use for it"),
 }
@@ -100,11 +116,17 @@ def test_wrong_use_is_one_sentence(case: str) -> None:
 
 
 def test_few_queries_other_models_and_interrupts(refitted: tr.Ranker) -> None:
-    with pytest.raises(DataError, match="refit: found 3 queries; expected at least 4, for cross-validation"):
+    with pytest.raises(
+        DataError, match="refit: found 3 queries; expected at least 4, for cross-validation"
+    ):
         tr.Ranker("mse", refit=True, **FEW).fit(TRAIN.subset([0, 1, 2]))
-    with pytest.raises(OptionError, match="refit: found init_model, which may have seen every query"):
+    with pytest.raises(
+        OptionError, match="refit: found init_model, which may have seen every query"
+    ):
         tr.Ranker("xendcg", refit=True, **FEW).fit(TRAIN, init_model=refitted)
-    with pytest.raises(OptionError, match="refit: found 2 validation sets; expected one, to learn from as well"):
+    with pytest.raises(
+        OptionError, match="refit: found 2 validation sets; expected one, to learn from as well"
+    ):
         tr.Ranker("mse", refit=True, **FEW).fit(TRAIN, eval_set=[VALID, VALID])
     with pytest.raises(KeyboardInterrupt):
         tr.Ranker("mse", refit=True, **FEW).fit(TRAIN, callbacks=[interrupted])

@@ -23,7 +23,13 @@ pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
 
 QUERIES, LENGTH = 240, 10
-TRAINED = {"n_estimators": 5, "num_leaves": 7, "early_stopping_rounds": None, "verbose": 0, "metric": "ndcg@5"}
+TRAINED = {
+    "n_estimators": 5,
+    "num_leaves": 7,
+    "early_stopping_rounds": None,
+    "verbose": 0,
+    "metric": "ndcg@5",
+}
 
 
 def table():
@@ -32,7 +38,9 @@ def table():
     X[:, 2] = np.round(X[:, 2])
     labels = np.clip(np.round(X[:, 0] + X[:, 2] + rng.normal(size=len(X))), 0, 4)
     labels[::LENGTH] = np.maximum(labels[::LENGTH], 1)  # all queries count
-    return pd.DataFrame(X, columns=list("abcdef")).assign(label=labels, qid=np.repeat(np.arange(QUERIES), LENGTH))
+    return pd.DataFrame(X, columns=list("abcdef")).assign(
+        label=labels, qid=np.repeat(np.arange(QUERIES), LENGTH)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +56,11 @@ def folder(tmp_path_factory):
 def cluster(n, **how):
     with (
         distributed.LocalCluster(
-            n_workers=n, threads_per_worker=1, dashboard_address=None, silence_logs=50, **{"processes": False, **how}
+            n_workers=n,
+            threads_per_worker=1,
+            dashboard_address=None,
+            silence_logs=50,
+            **{"processes": False, **how},
         ) as started,
         distributed.Client(started, set_as_default=False) as client,
     ):
@@ -58,7 +70,9 @@ def cluster(n, **how):
 def fitted(folder, client, callbacks=(), **changes):
     data = tr.read_distributed(f"{folder}/part-*.parquet", client=client)
     valid = tr.RankingData.from_frame(table()).subset(range(20))
-    return tr.Ranker(**{"loss": "xendcg", **TRAINED, **changes}).fit(data, valid, callbacks=callbacks)
+    return tr.Ranker(**{"loss": "xendcg", **TRAINED, **changes}).fit(
+        data, valid, callbacks=callbacks
+    )
 
 
 def text(ranker):
@@ -86,11 +100,19 @@ def test_the_same_bits_for_any_number_of_workers(folder, two, workers):
 
 
 def test_xgboost_gives_the_bits_of_one_machine_whatever_happens_to_a_process(folder):
-    """With weights, coarse bins and samples of columns; a worker process is killed, and another one is started."""
+    """With weights, coarse bins and samples of columns; a worker process is killed, and another one
+    is started.
+    """
     pytest.importorskip("xgboost")
     everything, weights = tr.RankingData.from_frame(table()), np.linspace(1, 2, QUERIES)
     valid = everything.subset(range(20))
-    given = {"loss": "lambdarank", "engine": "xgboost", **TRAINED, "max_bin": 32, "min_child_weight": 0.01}
+    given = {
+        "loss": "lambdarank",
+        "engine": "xgboost",
+        **TRAINED,
+        "max_bin": 32,
+        "min_child_weight": 0.01,
+    }
     here = tr.Ranker(**given).fit(everything, valid, weights=weights)
     sampled = tr.Ranker(**given, colsample_bytree=0.5).fit(everything)
 
@@ -116,7 +138,9 @@ def test_bins_of_xgboost_come_from_one_sample(folder, tmp_path, monkeypatch):
                 found.append(fitted(folder, client, engine="xgboost"))
     assert content(found[0]) == content(found[1])
     everything = tr.RankingData.from_frame(table())
-    assert found[0].evals_result_["valid"]["ndcg@5"][-1] == found[0].score(everything.subset(range(20)))
+    assert found[0].evals_result_["valid"]["ndcg@5"][-1] == found[0].score(
+        everything.subset(range(20))
+    )
     here = tr.Ranker(loss="xendcg", engine="xgboost", **TRAINED).fit(everything)
     assert content(found[0]) != content(here)
     assert found[0].score(everything) == pytest.approx(here.score(everything), abs=0.02)
@@ -126,7 +150,9 @@ def test_bins_of_xgboost_come_from_one_sample(folder, tmp_path, monkeypatch):
         data = tr.read_distributed(tmp_path / "a.parquet", client=client)
         there = content(ranker.fit(data, categorical_feature=[2]))
         monkeypatch.setattr(training, "sampled_rows", lambda total, _: np.arange(1000))
-        with pytest.raises(DataError, match="categorical_feature: found a code above those of the sample"):
+        with pytest.raises(
+            DataError, match="categorical_feature: found a code above those of the sample"
+        ):
             ranker.fit(data, categorical_feature=[2])
     everything = tr.RankingData.from_frame(pd.read_parquet(tmp_path / "a.parquet"))
     assert there == content(ranker.fit(everything, categorical_feature=[2]))
@@ -152,7 +178,13 @@ def test_other_losses_differ_by_estimated_counts_only(folder):
 
 
 def test_early_stopping_and_continued_training(folder, two):
-    given = {"loss": "xendcg", "engine": two.engine, **TRAINED, "n_estimators": 3, "eval_train": True}
+    given = {
+        "loss": "xendcg",
+        "engine": two.engine,
+        **TRAINED,
+        "n_estimators": 3,
+        "eval_train": True,
+    }
     with cluster(2) as client:
         begun = fitted(folder, client, engine=two.engine, n_estimators=2)
         data = tr.read_distributed(f"{folder}/part-*.parquet", client=client)
@@ -197,16 +229,22 @@ def test_a_cluster_that_goes_away_leaves_the_trees_so_far(folder, two):
 def test_queries_in_several_places_are_refused_with_their_ids(folder, tmp_path):
     table().iloc[:30].to_parquet(tmp_path / "a.parquet")
     table().iloc[10:50].to_parquet(tmp_path / "b.parquet")
-    with cluster(1) as client, pytest.raises(DataError, match=r"documents of 2 queries are scattered \(qid 1, 2\)"):
+    with (
+        cluster(1) as client,
+        pytest.raises(DataError, match=r"documents of 2 queries are scattered \(qid 1, 2\)"),
+    ):
         tr.read_distributed([tmp_path / "a.parquet", tmp_path / "b.parquet"], client=client)
 
 
-def test_unlike_columns_other_versions_and_what_a_cluster_cannot_train(folder, tmp_path, monkeypatch):
+def test_unlike_columns_other_versions_and_what_a_cluster_cannot_train(
+    folder, tmp_path, monkeypatch
+):
     table().iloc[:30].to_parquet(tmp_path / "a.parquet")
     table().iloc[30:50].drop(columns="c").to_parquet(tmp_path / "b.parquet")
     with cluster(1) as client:
         with pytest.raises(
-            DataError, match=r"b\.parquet: found column 'c' in only one of the two, this file and .*a\.par"
+            DataError,
+            match=r"b\.parquet: found column 'c' in only one of the two, this file and .*a\.par",
         ):
             tr.read_distributed(tmp_path / "*.parquet", client=client)
         with pytest.raises(DataError, match="no file has such a name"):
@@ -238,7 +276,9 @@ def test_unlike_columns_other_versions_and_what_a_cluster_cannot_train(folder, t
                 tr.Ranker(**{**TRAINED, **given}).fit(data)
         monkeypatch.setattr(reading, "versions", lambda: {"tautrank": "9.9"})
         monkeypatch.setattr(client, "run", lambda function: {"tcp://a:1": {"tautrank": "0.0.1"}})
-        with pytest.raises(DataError, match=r"tcp://a:1: found tautrank 0\.0\.1; expected 9\.9, as here"):
+        with pytest.raises(
+            DataError, match=r"tcp://a:1: found tautrank 0\.0\.1; expected 9\.9, as here"
+        ):
             tr.read_distributed(tmp_path / "a.parquet", client=client)
     with pytest.raises(OptionError, match="client: found NoneType"):
         tr.read_distributed(tmp_path / "a.parquet", client=None)
@@ -249,8 +289,13 @@ def test_shares_are_whole_files_where_they_can_be(folder):
     for n in (1, 2, 4, 7, QUERIES):
         shares = _shares(data, n)
         assert np.concatenate([share.qids for share in shares]).tolist() == list(range(QUERIES))
-        np.testing.assert_array_equal(np.concatenate([share.X.read() for share in shares]), data.X.read())
-    assert [len(share.X.pieces) for share in _shares(data, 2)] == [4, 2]  # the end of a query is read from the next
+        np.testing.assert_array_equal(
+            np.concatenate([share.X.read() for share in shares]), data.X.read()
+        )
+    assert [len(share.X.pieces) for share in _shares(data, 2)] == [
+        4,
+        2,
+    ]  # the end of a query is read from the next
 
 
 @pytest.mark.parametrize("two", ["lightgbm"], indirect=True)
@@ -261,4 +306,7 @@ def test_the_model_of_lightgbm_says_nothing_about_the_network(two):
 
 def test_dask_is_imported_by_training_on_a_cluster_only():
     code = "import sys, tautrank.engines.distributed; print('distributed' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+        == "False\n"
+    )

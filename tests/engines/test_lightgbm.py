@@ -1,4 +1,6 @@
-"""Losses of this library on LightGBM: what is learnt, how often it is judged, and that bits do not depend on chance."""
+"""Losses of this library on LightGBM: what is learnt, how often it is judged, and that bits do not
+depend on chance.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,19 @@ from tautrank.losses.base import Loss, Objective
 from tautrank.ranker.estimator import Ranker
 from tests.ranker_examples import TRAIN, VALID, ranker, synthetic
 
-LOSSES = ("mse", "ranknet", "lambdarank", "ndcg-loss2++(k=5)", "listnet", "xendcg", "lambdarank(noise=gumbel)")
+LOSSES = (
+    "mse",
+    "ranknet",
+    "lambdarank",
+    "ndcg-loss2++(k=5)",
+    "listnet",
+    "xendcg",
+    "lambdarank(noise=gumbel)",
+)
 LANGEVIN = tr.Langevin(temperature=1e4, shrink_rate=0.5)
-PLAIN_AND_LANGEVIN = pytest.mark.parametrize("langevin", [None, LANGEVIN], ids=["plain", "langevin"])
+PLAIN_AND_LANGEVIN = pytest.mark.parametrize(
+    "langevin", [None, LANGEVIN], ids=["plain", "langevin"]
+)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -41,16 +53,23 @@ def test_same_bits_for_any_number_of_threads(loss, langevin):
 
 def test_same_bits_for_any_layout_of_histograms():
     data = synthetic(queries=300)
-    models = [ranker(n_jobs=2, **{layout: True}).fit(data) for layout in ("force_row_wise", "force_col_wise")]
+    models = [
+        ranker(n_jobs=2, **{layout: True}).fit(data)
+        for layout in ("force_row_wise", "force_col_wise")
+    ]
     np.testing.assert_array_equal(models[0].predict(data), models[1].predict(data))
 
 
 SAMPLED = {"bagging_fraction": 0.5, "bagging_freq": 1, "feature_fraction": 0.5}
 
 
-@pytest.mark.parametrize("more", [{}, SAMPLED, {"langevin": LANGEVIN}], ids=["plain", "sampled", "langevin"])
+@pytest.mark.parametrize(
+    "more", [{}, SAMPLED, {"langevin": LANGEVIN}], ids=["plain", "sampled", "langevin"]
+)
 def test_same_bits_again_and_other_bits_for_another_seed(more):
-    first, again, other = (ranker("xendcg", random_state=s, **more).fit(TRAIN).predict(VALID) for s in (3, 3, 4))
+    first, again, other = (
+        ranker("xendcg", random_state=s, **more).fit(TRAIN).predict(VALID) for s in (3, 3, 4)
+    )
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
 
@@ -99,7 +118,12 @@ SHRINKING = {"langevin": tr.Langevin(1e6, 5.0), "num_leaves": 7, "learning_rate"
 
 @pytest.mark.parametrize(
     ("metric", "rounds", "more"),
-    [("ndcg@5", 5, {}), ("arp", 5, {}), ("ndcg@5", 5, {"langevin": LANGEVIN}), ("ndcg@5", 40, SHRINKING)],
+    [
+        ("ndcg@5", 5, {}),
+        ("arp", 5, {}),
+        ("ndcg@5", 5, {"langevin": LANGEVIN}),
+        ("ndcg@5", 40, SHRINKING),
+    ],
     ids=str,
 )
 def test_early_stopping_keeps_the_best_and_continues_from_there(metric, rounds, more):
@@ -148,9 +172,13 @@ def test_propensities_reach_the_loss():
     p = np.random.default_rng(0).uniform(0.2, 1, TRAIN.n_documents)
     plain, seen = ranker("listnet").fit(TRAIN), ranker("listnet").fit(TRAIN, propensities=p)
     assert not np.array_equal(plain.predict(VALID), seen.predict(VALID))
-    with pytest.raises(tr.OptionError, match=r"propensities: the loss lambdarank has no use for them; expected"):
+    with pytest.raises(
+        tr.OptionError, match=r"propensities: the loss lambdarank has no use for them; expected"
+    ):
         ranker().fit(TRAIN, propensities=p)
-    with pytest.raises(tr.DataError, match=r"propensities: found length 2; expected 1200, one per document"):
+    with pytest.raises(
+        tr.DataError, match=r"propensities: found length 2; expected 1200, one per document"
+    ):
         ranker("listnet").fit(TRAIN, propensities=[0.5, 0.5])
 
 
@@ -188,12 +216,18 @@ def test_categories_are_not_ordered(column):
 
 
 def test_wrong_category_columns():
-    named = tr.RankingData.from_arrays(TRAIN.X, TRAIN.labels, group=TRAIN.sizes, feature_names=list("abcdef"))
-    with pytest.raises(tr.OptionError, match="categorical_feature: found the name 'a', but the data has no names"):
+    named = tr.RankingData.from_arrays(
+        TRAIN.X, TRAIN.labels, group=TRAIN.sizes, feature_names=list("abcdef")
+    )
+    with pytest.raises(
+        tr.OptionError, match="categorical_feature: found the name 'a', but the data has no names"
+    ):
         ranker(categorical_feature="a").fit(TRAIN)
     with pytest.raises(tr.OptionError, match="unknown column of categorical_feature 'g'"):
         ranker(categorical_feature=["g"]).fit(named)
-    with pytest.raises(tr.OptionError, match="categorical_feature: found 6; expected a whole number"):
+    with pytest.raises(
+        tr.OptionError, match="categorical_feature: found 6; expected a whole number"
+    ):
         ranker(categorical_feature=[6]).fit(TRAIN)
 
 
@@ -224,26 +258,36 @@ class BrokenObjective(Objective):
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
 @pytest.mark.parametrize("kind", ["gradient", "hessian"])
 def test_a_gradient_that_is_no_number_stops_training_and_names_the_query(value, kind, langevin):
-    data = tr.RankingData.from_arrays(TRAIN.X, TRAIN.labels, qid=np.repeat([f"q{i}" for i in range(60)], 20))
+    data = tr.RankingData.from_arrays(
+        TRAIN.X, TRAIN.labels, qid=np.repeat([f"q{i}" for i in range(60)], 20)
+    )
     expected = rf"the {kind} of query q2 is {value} at its document 5, before tree 2; expected finite numbers"
     with pytest.raises(tr.DataError, match=expected):
         ranker(Broken(value=value, kind=kind), langevin=langevin).fit(data)
 
 
 def test_a_gradient_of_another_shape_is_refused():
-    with pytest.raises(tr.DataError, match=r"the gradient has the shape \(1199,\); expected \(1200,\), one per docu"):
+    with pytest.raises(
+        tr.DataError,
+        match=r"the gradient has the shape \(1199,\); expected \(1200,\), one per docu",
+    ):
         ranker(Broken(kind="shape")).fit(TRAIN)
 
 
 def test_labels_alike_give_a_model_and_a_warning():
-    with pytest.warns(tr.TautrankWarning, match="no tree could be split, so every document gets the same score"):
+    with pytest.warns(
+        tr.TautrankWarning, match="no tree could be split, so every document gets the same score"
+    ):
         fitted = ranker().fit(TRAIN.X, np.ones(TRAIN.n_documents), group=TRAIN.sizes)
     assert np.unique(fitted.predict(VALID)).size == 1
     assert fitted.feature_importances_.tolist() == [0.0] * 6
 
 
 def test_features_that_never_vary():
-    with pytest.raises(tr.DataError, match=r"LightGBM cannot train on this \(no feature varies enough to be split\)"):
+    with pytest.raises(
+        tr.DataError,
+        match=r"LightGBM cannot train on this \(no feature varies enough to be split\)",
+    ):
         ranker().fit(np.ones((12_000, 2)), np.arange(12_000) % 2, group=[20] * 600)
     with pytest.warns(tr.TautrankWarning, match="no tree could be split"):
         ranker().fit(np.ones((1_200, 2)), np.arange(1_200) % 2, group=[20] * 60)
@@ -286,7 +330,8 @@ def test_gradients_leave_the_objectives_arrays_alone():
     take(np.ones(TRAIN.n_documents), 1)
     np.testing.assert_array_equal(take(np.zeros(TRAIN.n_documents), 0)[0], first)
     np.testing.assert_allclose(
-        first, -TRAIN.labels * (np.repeat(np.add.reduceat(TRAIN.labels, TRAIN.offsets[:-1]), 20) > 0)
+        first,
+        -TRAIN.labels * (np.repeat(np.add.reduceat(TRAIN.labels, TRAIN.offsets[:-1]), 20) > 0),
     )
 
 
@@ -324,36 +369,75 @@ def strong(shrink_rate, **more):
 WRONG = [
     ({"engine": "lightbgm"}, "unknown engine 'lightbgm'; did you mean 'lightgbm'"),
     ({"loss": "lamdarank"}, "unknown loss 'lamdarank'; did you mean 'lambdarank'"),
-    ({"loss": "lightgbm:lamdarank"}, "unknown loss 'lightgbm:lamdarank'; did you mean 'lightgbm:lambdarank'"),
-    ({"loss": "lightbm:lambdarank"}, "unknown loss 'lightbm:lambdarank'; did you mean 'lightgbm:lambdarank'"),
-    ({"loss": "catboost:yetirnk"}, "unknown loss 'catboost:yetirnk'; did you mean 'catboost:YetiRank'"),
+    (
+        {"loss": "lightgbm:lamdarank"},
+        "unknown loss 'lightgbm:lamdarank'; did you mean 'lightgbm:lambdarank'",
+    ),
+    (
+        {"loss": "lightbm:lambdarank"},
+        "unknown loss 'lightbm:lambdarank'; did you mean 'lightgbm:lambdarank'",
+    ),
+    (
+        {"loss": "catboost:yetirnk"},
+        "unknown loss 'catboost:yetirnk'; did you mean 'catboost:YetiRank'",
+    ),
     ({"loss": 3}, "loss: found 3; expected a name such as 'lambdarank'"),
     ({"loss": "lambdarank(k=0)"}, "k: found 0; expected a whole number of at least 1"),
     ({"metric": "ndgc@5"}, "unknown metric 'ndgc'; did you mean 'ndcg'"),
     ({"n_estimators": 0}, "n_estimators: found 0; expected a whole number of at least 1"),
     ({"learning_rate": -1}, "learning_rate: found -1; expected a number above 0"),
     ({"num_leaves": 1}, "num_leaves: found 1; expected a whole number of at least 2"),
-    ({"early_stopping_rounds": 0}, "early_stopping_rounds: found 0; expected a whole number of at least 1"),
+    (
+        {"early_stopping_rounds": 0},
+        "early_stopping_rounds: found 0; expected a whole number of at least 1",
+    ),
     ({"n_jobs": 0}, "n_jobs: found 0; expected a whole number of at least 1, or -1 for all cores"),
     ({"random_state": -1}, "random_state: found -1; expected a whole number of at least 0"),
     ({"num_leafs": 3}, "unknown parameter of lightgbm 'num_leafs'; did you mean 'num_leaf"),
     ({"eta": 0.1}, "eta: is called learning_rate here; expected that name"),
     ({"seed": 1}, "seed: is called random_state here"),
     ({"objective": "binary"}, "objective: is called loss here"),
-    ({"min_child_samples": 3, "min_data_in_leaf": 3}, "min_data_in_leaf: given twice, under two of LightGBM's names"),
+    (
+        {"min_child_samples": 3, "min_data_in_leaf": 3},
+        "min_data_in_leaf: given twice, under two of LightGBM's names",
+    ),
     ({"input_model": "x"}, "input_model: is called init_model here"),
     ({"output_model": "x"}, "output_model: is for LightGBM's command line"),
     ({"bagging_fraction": 7}, "loss lambdarank: LightGBM cannot train on this"),
-    ({"early_stopping_rounds": 3, "boosting": "dart"}, "early_stopping_rounds: dart rescales the trees it has"),
-    ({"langevin": 3}, "langevin: found 3; expected None or tautrank.Langevin(temperature=..., shrink_rate=...)"),
+    (
+        {"early_stopping_rounds": 3, "boosting": "dart"},
+        "early_stopping_rounds: dart rescales the trees it has",
+    ),
+    (
+        {"langevin": 3},
+        "langevin: found 3; expected None or tautrank.Langevin(temperature=..., shrink_rate=...)",
+    ),
     ({"langevin": True}, "langevin: found True; expected None or tautrank.Langevin"),
-    ({"langevin": {"temperature": 1.0}}, "langevin: found {'temperature': 1.0}; expected None or tautrank.Langevin"),
+    (
+        {"langevin": {"temperature": 1.0}},
+        "langevin: found {'temperature': 1.0}; expected None or tautrank.Langevin",
+    ),
     (strong(10), "langevin: shrink_rate=10 times learning_rate=0.1 is 1; expected less than 1"),
-    (strong(3, learning_rate=0.5), "langevin: shrink_rate=3 times learning_rate=0.5 is 1.5; expected less than 1"),
-    ({"langevin": tr.Langevin(1e-80)}, "langevin: temperature=1e-80 with learning_rate=0.1 is noise of the deviation"),
-    (strong(0.1, boosting="dart"), "langevin: LightGBM's boosting=dart weights trees differently; expected gbdt or"),
-    (strong(0.1, boosting_type="rf"), "langevin: LightGBM's boosting=rf weights trees differently; expected gbdt or"),
-    (strong(0.1, loss="lightgbm:lambdarank"), "langevin: the gradients of lightgbm:lambdarank are out of reach; exp"),
+    (
+        strong(3, learning_rate=0.5),
+        "langevin: shrink_rate=3 times learning_rate=0.5 is 1.5; expected less than 1",
+    ),
+    (
+        {"langevin": tr.Langevin(1e-80)},
+        "langevin: temperature=1e-80 with learning_rate=0.1 is noise of the deviation",
+    ),
+    (
+        strong(0.1, boosting="dart"),
+        "langevin: LightGBM's boosting=dart weights trees differently; expected gbdt or",
+    ),
+    (
+        strong(0.1, boosting_type="rf"),
+        "langevin: LightGBM's boosting=rf weights trees differently; expected gbdt or",
+    ),
+    (
+        strong(0.1, loss="lightgbm:lambdarank"),
+        "langevin: the gradients of lightgbm:lambdarank are out of reach; exp",
+    ),
     (
         strong(5.0, n_estimators=801),
         "langevin: Langevin(temperature=1e+08, shrink_rate=5) with learning_rate=0.1 shrinks a tree to nothing in 801 "
@@ -384,7 +468,9 @@ def test_ours_reaches_lightgbms_own_on_real_data(shared_data, ours, theirs):
     for fold in range(1, 6):
         data = tr.read_folder(shared_data / "mq2008", fold=fold)
         for loss, values in per_query.items():
-            fitted = Ranker(loss, n_estimators=60, num_leaves=7, n_jobs=1, verbose=0).fit(data.train)
+            fitted = Ranker(loss, n_estimators=60, num_leaves=7, n_jobs=1, verbose=0).fit(
+                data.train
+            )
             test = data.test
             values.append(metric.per_query(fitted.predict(test), test.labels, test.offsets))
     a, b = (np.concatenate(values) for values in per_query.values())
@@ -408,7 +494,9 @@ def test_random_thresholds_are_others_for_every_tree_if_the_rate_changes(how):
     data = tr.RankingData.from_arrays(X, np.rint(4 * X[:, 0]), group=[20] * 100)
     rates = [lightgbm.reset_parameter(learning_rate=[0.1 - 0.001 * tree for tree in range(12)])]
     langevin = tr.Langevin(temperature=1e9, shrink_rate=1e-3) if how == "langevin" else None
-    fitted = Ranker("mse", n_estimators=12, num_leaves=2, extra_trees=True, langevin=langevin, verbose=0)
+    fitted = Ranker(
+        "mse", n_estimators=12, num_leaves=2, extra_trees=True, langevin=langevin, verbose=0
+    )
     fitted.fit(data, callbacks=rates if how == "rates" else None)
     drawn = np.concatenate([tree.threshold for tree in fitted.model_.trees()])
     assert np.unique(drawn).size > 8
@@ -418,8 +506,13 @@ def test_random_thresholds_are_others_for_every_tree_if_the_rate_changes(how):
 def test_what_lightgbm_requires_is_said_in_plain_terms():
     for given, sentence in (
         ({"max_bin": 1}, "(expected max_bin > 1)"),
-        ({"boosting": "rf"}, "(expected (bagging_freq > 0 && bagging_fraction < 1.0 && bagging_fraction > 0.0) ||"),
+        (
+            {"boosting": "rf"},
+            "(expected (bagging_freq > 0 && bagging_fraction < 1.0 && bagging_fraction > 0.0) ||",
+        ),
     ):
         with pytest.raises(DataError) as error:
-            tr.Ranker(n_estimators=2, **given).fit(np.arange(40.0)[:, None], np.arange(40) % 2, group=[40])
+            tr.Ranker(n_estimators=2, **given).fit(
+                np.arange(40.0)[:, None], np.arange(40) % 2, group=[40]
+            )
         assert f"LightGBM cannot train on this {sentence}" in str(error.value)

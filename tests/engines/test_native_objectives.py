@@ -43,7 +43,12 @@ def _needs_the_tool(request):
 
 @pytest.mark.parametrize("loss", PEERS)
 def test_peers_learn_are_judged_stop_and_survive_a_file(loss, tmp_path):
-    settings = {"n_estimators": 60, "learning_rate": 0.5, "early_stopping_rounds": 4, "eval_train": True}
+    settings = {
+        "n_estimators": 60,
+        "learning_rate": 0.5,
+        "early_stopping_rounds": 4,
+        "eval_train": True,
+    }
     fitted = ranker(loss, metric="ndcg@5", **settings).fit(TRAIN, VALID)
     values = fitted.evals_result_["valid"]["ndcg@5"]
     best = int(np.argmax(values))
@@ -79,7 +84,9 @@ def test_peers_go_on_from_a_model(loss):
     if not loss.startswith("catboost"):  # which draws its trees at random
         np.testing.assert_array_equal(more.predict(VALID), ranker(loss).fit(TRAIN).predict(VALID))
     other = "xgboost:rank:ndcg" if not loss.startswith("xgboost") else "lightgbm:lambdarank"
-    with pytest.raises(tr.OptionError, match=r"init_model: was trained by \w+; expected a model of \w+"):
+    with pytest.raises(
+        tr.OptionError, match=r"init_model: was trained by \w+; expected a model of \w+"
+    ):
         ranker(other).fit(TRAIN, init_model=start)
 
 
@@ -96,7 +103,9 @@ def test_peers_read_sparse_zeros_as_zeros(loss):
     X = np.where(TRAIN.X > 0.5, TRAIN.X, 0)
     fitted = ranker(loss).fit(sparse.csr_matrix(X), TRAIN.labels, group=TRAIN.sizes)
     np.testing.assert_array_equal(fitted.predict(sparse.csr_matrix(X)), fitted.predict(X))
-    np.testing.assert_array_equal(fitted.predict(X), ranker(loss).fit(X, TRAIN.labels, group=TRAIN.sizes).predict(X))
+    np.testing.assert_array_equal(
+        fitted.predict(X), ranker(loss).fit(X, TRAIN.labels, group=TRAIN.sizes).predict(X)
+    )
 
 
 @pytest.mark.parametrize("loss", TOOLS)
@@ -111,7 +120,13 @@ def test_lightgbm_as_a_peer_is_lightgbm():
 
     data = lightgbm.Dataset(TRAIN.X, TRAIN.labels, group=TRAIN.sizes)
     theirs = lightgbm.train(
-        {"objective": "lambdarank", "num_leaves": 7, "verbosity": -1, "num_threads": 1, "feature_pre_filter": False},
+        {
+            "objective": "lambdarank",
+            "num_leaves": 7,
+            "verbosity": -1,
+            "num_threads": 1,
+            "feature_pre_filter": False,
+        },
         data,
         num_boost_round=8,
     )
@@ -123,7 +138,9 @@ def test_xgboost_as_a_peer_is_xgboost():
     xgboost = pytest.importorskip("xgboost")
     data = xgboost.DMatrix(TRAIN.X, TRAIN.labels, qid=np.repeat(np.arange(60), 15))
     theirs = xgboost.train(
-        {"objective": "rank:ndcg", "max_depth": 3, "eta": 0.1, "nthread": 1}, data, num_boost_round=8
+        {"objective": "rank:ndcg", "max_depth": 3, "eta": 0.1, "nthread": 1},
+        data,
+        num_boost_round=8,
     )
     ours = ranker("xgboost:rank:ndcg", max_depth=3).fit(TRAIN)
     np.testing.assert_array_equal(ours.predict(VALID), theirs.predict(xgboost.DMatrix(VALID.X)))
@@ -143,14 +160,34 @@ def test_catboost_as_a_peer_is_catboost():
 WRONG = [
     ("xgboost:rank:map", {}, "loss xgboost:rank:map: XGBoost cannot train on this ("),
     ("xgboost:rank:ndcg", {"eta": 0.1}, "eta: is called learning_rate here"),
-    ("xgboost:rank:ndcg", {"langevin": tr.Langevin()}, "langevin: the gradients of xgboost:rank:ndcg are out of reach"),
-    ("xgboost:rank:ndcg", {"max_depth": "x"}, "loss xgboost:rank:ndcg: XGBoost cannot train on this ("),
+    (
+        "xgboost:rank:ndcg",
+        {"langevin": tr.Langevin()},
+        "langevin: the gradients of xgboost:rank:ndcg are out of reach",
+    ),
+    (
+        "xgboost:rank:ndcg",
+        {"max_depth": "x"},
+        "loss xgboost:rank:ndcg: XGBoost cannot train on this (",
+    ),
     ("catboost:YetiRank", {"iterations": 1}, "iterations: is called n_estimators here"),
     ("catboost:YetiRank", {"dept": 1}, "loss catboost:YetiRank: CatBoost cannot train on this ("),
-    ("catboost:YetiRank", {"categorical_feature": 0}, "categorical_feature: CatBoost takes no category codes"),
-    ("catboost:YetiRank:top", {}, "loss: found 'catboost:YetiRank:top'; expected CatBoost's own spelling"),
+    (
+        "catboost:YetiRank",
+        {"categorical_feature": 0},
+        "categorical_feature: CatBoost takes no category codes",
+    ),
+    (
+        "catboost:YetiRank:top",
+        {},
+        "loss: found 'catboost:YetiRank:top'; expected CatBoost's own spelling",
+    ),
     ("lightgbm:lambdarank", {"num_leafs": 3}, "unknown parameter of lightgbm 'num_leafs'"),
-    ("lightgbm:lambdarank", {"label_gain": [0, 1]}, "loss lightgbm:lambdarank: LightGBM cannot train on this ("),
+    (
+        "lightgbm:lambdarank",
+        {"label_gain": [0, 1]},
+        "loss lightgbm:lambdarank: LightGBM cannot train on this (",
+    ),
 ]
 
 

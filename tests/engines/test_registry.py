@@ -1,4 +1,6 @@
-"""The registry of engines: what a new engine takes, and what is said where one is missing or cannot train a loss."""
+"""The registry of engines: what a new engine takes, and what is said where one is missing or cannot
+train a loss.
+"""
 
 from __future__ import annotations
 
@@ -30,25 +32,45 @@ class TestAnEngineIsOneFileAndOneLine:
         assert len(Path(__file__).with_name("toy_engine.py").read_text().splitlines()) <= 60
 
     def test_it_trains_is_judged_and_stops_early(self, tmp_path):
-        settings = {"engine": "toy", "metric": "ndcg@5", "n_estimators": 40, "learning_rate": 0.5, "num_leaves": 7}
-        fitted = ranker("lambdarank", early_stopping_rounds=3, eval_train=True, **settings).fit(TRAIN, VALID)
+        settings = {
+            "engine": "toy",
+            "metric": "ndcg@5",
+            "n_estimators": 40,
+            "learning_rate": 0.5,
+            "num_leaves": 7,
+        }
+        fitted = ranker("lambdarank", early_stopping_rounds=3, eval_train=True, **settings).fit(
+            TRAIN, VALID
+        )
         values = fitted.evals_result_["valid"]["ndcg@5"]
-        assert fitted.n_trees_ == fitted.best_iteration_ == int(np.argmax(values)) + 1 == len(values) - 3
+        assert (
+            fitted.n_trees_
+            == fitted.best_iteration_
+            == int(np.argmax(values)) + 1
+            == len(values) - 3
+        )
         assert fitted.score(VALID) == fitted.best_score_ > 0.7
         fitted.save(tmp_path / "model.taut")
-        np.testing.assert_array_equal(Ranker.load(tmp_path / "model.taut").predict(VALID), fitted.predict(VALID))
+        np.testing.assert_array_equal(
+            Ranker.load(tmp_path / "model.taut").predict(VALID), fitted.predict(VALID)
+        )
 
     @pytest.mark.parametrize("langevin", [None, tr.Langevin(1e4, 0.5)], ids=str)
     def test_it_continues_and_shrinks_without_code_of_its_own(self, langevin):
         whole = ranker("mse", engine="toy", langevin=langevin).fit(TRAIN)
         half = ranker("mse", engine="toy", langevin=langevin, n_estimators=5).fit(TRAIN)
-        rest = ranker("mse", engine="toy", langevin=langevin, n_estimators=7).fit(TRAIN, init_model=half)
+        rest = ranker("mse", engine="toy", langevin=langevin, n_estimators=7).fit(
+            TRAIN, init_model=half
+        )
         np.testing.assert_array_equal(rest.predict(VALID), whole.predict(VALID))
         assert (whole.model_.scale < 1) == (langevin is not None)
 
     def test_it_is_compared_and_tuned_in_its_own_words(self):
         few = {"losses": ["mse"], "metrics": ["ndcg@5"], "repeats": 1, "n_estimators": 3}
-        toy, plain = (tr.compare(TRAIN, VALID, VALID, engine=name, **few).systems[0] for name in ("toy", "lightgbm"))
+        toy, plain = (
+            tr.compare(TRAIN, VALID, VALID, engine=name, **few).systems[0]
+            for name in ("toy", "lightgbm")
+        )
         assert not np.array_equal(toy.values["ndcg@5"], plain.values["ndcg@5"])
         tried = {"loss": "mse", "subsample": 0.5}
         assert parameters_of(tried, {"engine": "toy"}) == {**tried, "engine": "toy"}
@@ -56,13 +78,19 @@ class TestAnEngineIsOneFileAndOneLine:
 
     def test_it_cannot_be_exported_without_trees(self, tmp_path):
         fitted = ranker("mse", engine="toy", n_estimators=2).fit(TRAIN)
-        with pytest.raises(tr.OptionError, match="format: found a model trained by toy, which can only be saved"):
+        with pytest.raises(
+            tr.OptionError, match="format: found a model trained by toy, which can only be saved"
+        ):
             tr.export_model(fitted, tmp_path / "m.json", "solr")
 
 
 def test_engines_are_imported_when_asked_for():
     code = "import sys, json, tautrank.engines; print(json.dumps(sorted(sys.modules)))"
-    loaded = set(json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout))
+    loaded = set(
+        json.loads(
+            subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+        )
+    )
     assert not {path.partition(":")[0] for path in ENGINES.values()} & loaded
     assert not set(ENGINES) & loaded
 
@@ -106,13 +134,17 @@ def test_the_commands_take_an_engine(command, text, capsys, monkeypatch):
     if command[0] == "tune":
         pytest.importorskip("optuna")
     monkeypatch.chdir(text.parent)
-    code, out, err = run(capsys, command[0], "data.txt", *command[1:], "--engine", "toy", "--trees", 3, "--jobs", 1)
+    code, out, err = run(
+        capsys, command[0], "data.txt", *command[1:], "--engine", "toy", "--trees", 3, "--jobs", 1
+    )
     assert (code, "error" in err) == (0, False), err
     if command[0] == "compare":
         assert any(b"toy" in file.read_bytes() for file in text.parent.rglob("*") if file.is_file())
     else:
         assert Ranker.load("toy.taut").model_.tool == "toy"
-    assert ("--engine toy" in out) == (command[0] == "tune"), "the command that trains the best model again"
+    assert ("--engine toy" in out) == (command[0] == "tune"), (
+        "the command that trains the best model again"
+    )
 
 
 def test_an_engine_that_cannot_be_used_is_said_before_the_data_is_read(capsys, monkeypatch):
@@ -125,8 +157,14 @@ def test_an_engine_that_cannot_be_used_is_said_before_the_data_is_read(capsys, m
             "engine: found catboost for the loss mse, but CatBoost trains only its own objectives here",
         ),
         ("xgboost", "mse", "engine 'xgboost' needs XGBoost; install it with: pip install"),
-        ("lightgbm", "xgboost:rank:ndcg", "engine 'xgboost' needs XGBoost; install it with: pip install"),
+        (
+            "lightgbm",
+            "xgboost:rank:ndcg",
+            "engine 'xgboost' needs XGBoost; install it with: pip install",
+        ),
     ):
-        code, out, err = run(capsys, "train", "absent.txt", "-o", "m.taut", "--engine", engine, "--loss", loss)
+        code, out, err = run(
+            capsys, "train", "absent.txt", "-o", "m.taut", "--engine", engine, "--loss", loss
+        )
         assert (code, out) == (2, "")
         assert err.startswith(f"error: {sentence}")

@@ -1,4 +1,6 @@
-"""Training in other processes: forked, spawned and loky's, before and after the parent has trained."""
+"""Training in other processes: forked, spawned and loky's, before and after the parent has
+trained.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,18 @@ def work_twice(loss):
 
 
 def run(body, folder, timeout=60):
-    """Run a program to its end in a process of its own, where a hang is a failure; return what it says on stderr."""
+    """Run a program to its end in a process of its own, where a hang is a failure; return what it
+    says on stderr.
+    """
     script = folder / "program.py"
-    script.write_text(f"{PREFACE}if __name__ == '__main__':\n{textwrap.indent(textwrap.dedent(body), '    ')}")
+    script.write_text(
+        f"{PREFACE}if __name__ == '__main__':\n{textwrap.indent(textwrap.dedent(body), '    ')}"
+    )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, str(script), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, env=environment)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout, check=False, env=environment
+    )
     assert done.returncode == 0, done.stderr
     return done.stderr
 
@@ -47,7 +55,9 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this
 
 
 @needs_fork
-@pytest.mark.parametrize("loss", ["lambdarank", "lightgbm:lambdarank", "xgboost:rank:ndcg", "catboost:QueryRMSE"])
+@pytest.mark.parametrize(
+    "loss", ["lambdarank", "lightgbm:lambdarank", "xgboost:rank:ndcg", "catboost:QueryRMSE"]
+)
 def test_a_forked_process_trains_after_its_parent_did(loss, tmp_path):
     pytest.importorskip(loss.partition(":")[0] if ":" in loss else "lightgbm")
     body = f"""
@@ -80,7 +90,9 @@ def test_more_threads_than_a_forked_process_may_use_are_a_warning(tmp_path):
         os._exit(0)
     assert os.wait()[1] == 0
     """
-    sentence = "n_jobs: found 2 in a process forked after lightgbm was loaded, where OpenMP would hang"
+    sentence = (
+        "n_jobs: found 2 in a process forked after lightgbm was loaded, where OpenMP would hang"
+    )
     assert sentence in run(body, tmp_path)
 
 

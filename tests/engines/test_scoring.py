@@ -1,4 +1,6 @@
-"""Scores of the library's own loops: the same bits as the tools', and as a walk through the trees by hand."""
+"""Scores of the library's own loops: the same bits as the tools', and as a walk through the trees
+by hand.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def test_a_walk_by_hand():
     )
     stump = Tree.of([1], [0.5], [False], [~0], [~1], [-1.0, 1.0])
     trees = [Tree.constant(0.25), chain, stump, stump.times(0.1)]
-    X = rng.choice([-1.0, -0.5, 0.0, 1e-36, 0.4, 2.0, 33.0, 64.0, np.nan, np.inf], (17, 3)).astype(np.float32)
+    X = rng.choice([-1.0, -0.5, 0.0, 1e-36, 0.4, 2.0, 33.0, 64.0, np.nan, np.inf], (17, 3)).astype(
+        np.float32
+    )
     scorer = Scorer.of(trees)
     assert scorer is not None
     expected = [by_hand(trees, row) for row in X]
@@ -84,7 +88,9 @@ def test_neither_threads_nor_the_number_of_rows_change_a_bit():
         assert np.array_equal(model.predict(X[:n], 1), expected[:n])
     assert np.array_equal(model.predict(np.asfortranarray(X)), expected)
     with ThreadPoolExecutor(8) as pool:
-        parts = list(pool.map(lambda first: model.predict(X[first : first + 5]), range(0, 1_000, 5)))
+        parts = list(
+            pool.map(lambda first: model.predict(X[first : first + 5]), range(0, 1_000, 5))
+        )
     assert np.array_equal(np.concatenate(parts), expected)
 
 
@@ -95,7 +101,13 @@ def trained(**parameters):
     X[rng.random(X.shape) < 0.1] = np.nan
     X[:, 4] = np.maximum(np.nan_to_num(X[:, 4]), 0)
     y = np.nan_to_num(X[:, 0]) + np.nan_to_num(X[:, 3]) % 7 + X[:, 4]
-    given = {"verbosity": -1, "num_threads": 1, "num_leaves": 40, "min_data_in_leaf": 3, **parameters}
+    given = {
+        "verbosity": -1,
+        "num_threads": 1,
+        "num_leaves": 40,
+        "min_data_in_leaf": 3,
+        **parameters,
+    }
     data = lightgbm.Dataset(X, y, params={"verbosity": -1}, categorical_feature=[3])
     return LightGBMModel(lightgbm.train(given, data, 15)), X
 
@@ -134,14 +146,25 @@ def test_the_tool_scores_what_the_loops_do_not_cover():
     assert Scorer.of([]) is None
     n = 33_000
     inner = np.arange(n)
-    assert Scorer.of([Tree.of(inner * 0, inner, inner < 0, ~inner, np.append(inner[1:], ~n), np.zeros(n + 1))]) is None
+    assert (
+        Scorer.of(
+            [
+                Tree.of(
+                    inner * 0, inner, inner < 0, ~inner, np.append(inner[1:], ~n), np.zeros(n + 1)
+                )
+            ]
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize("objective", ["binary:logistic", "count:poisson", "rank:ndcg"])
 def test_xgboost_starts_from_the_score_of_its_objective(objective):
     xgboost = pytest.importorskip("xgboost")
     X = np.random.default_rng(0).standard_normal((300, 3)).astype(np.float32)
-    data = xgboost.DMatrix(X, label=(X[:, 0] > 0).astype(int), group=[10] * 30 if objective == "rank:ndcg" else None)
+    data = xgboost.DMatrix(
+        X, label=(X[:, 0] > 0).astype(int), group=[10] * 30 if objective == "rank:ndcg" else None
+    )
     booster = xgboost.train({"objective": objective, "base_score": 0.3, "nthread": 1}, data, 5)
     ranker = tr.Ranker.load(booster)
     assert ranker.model_.scorer is not None
@@ -153,7 +176,9 @@ def test_xgboost_starts_from_the_score_of_its_objective(objective):
 def ranker():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((400, FEATURES)).astype(np.float32)
-    return tr.Ranker(n_estimators=10, verbose=0).fit(X, (X[:, 0] > 0) + 1 * (X[:, 1] > 0), group=[20] * 20)
+    return tr.Ranker(n_estimators=10, verbose=0).fit(
+        X, (X[:, 0] > 0) + 1 * (X[:, 1] > 0), group=[20] * 20
+    )
 
 
 def test_plain_arrays_take_the_short_way_to_the_same_scores(ranker):
@@ -167,10 +192,20 @@ def test_plain_arrays_take_the_short_way_to_the_same_scores(ranker):
     frozen = single.copy()
     frozen.flags.writeable = False
     twice = np.repeat(single, 2, axis=1)[:, ::2]
-    for given in (X, single, X.tolist(), np.asfortranarray(single), frozen, twice, single.astype(">f4")):
+    for given in (
+        X,
+        single,
+        X.tolist(),
+        np.asfortranarray(single),
+        frozen,
+        twice,
+        single.astype(">f4"),
+    ):
         assert np.array_equal(ranker.predict(given), expected)
     assert ranker.predict(single[:0]).shape == (0,)
-    assert np.array_equal(ranker.predict(single, num_iteration=2), ranker.predict(pd.DataFrame(X), num_iteration=2))
+    assert np.array_equal(
+        ranker.predict(single, num_iteration=2), ranker.predict(pd.DataFrame(X), num_iteration=2)
+    )
     assert ranker.predict(single, pred_leaf=True).shape == (50, ranker.n_trees_)
     assert ranker.predict(single, pred_contrib=True).shape == (50, FEATURES + 1)
     large = np.full((1, FEATURES), 2.0**24 + 1)

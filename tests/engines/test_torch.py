@@ -10,11 +10,17 @@ from tautrank.engines.torch import NetworkShape, TorchModel, attended, network
 from tautrank.errors import DataError, OptionError
 from tests.ranker_examples import TRAIN, VALID, ranker
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tautrank[torch]'")
+torch = pytest.importorskip(
+    "torch", reason="PyTorch is not installed: pip install 'tautrank[torch]'"
+)
 
 
 def on_torch(loss: object = "lambdarank", **parameters: object) -> tr.Ranker:
-    return ranker(loss, engine="torch", **{"hidden": (16,), "learning_rate": 0.5, "device": "cpu", **parameters})
+    return ranker(
+        loss,
+        engine="torch",
+        **{"hidden": (16,), "learning_rate": 0.5, "device": "cpu", **parameters},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +30,9 @@ def fitted() -> tr.Ranker:
 
 @pytest.mark.parametrize("loss", ["lambdarank", "xendcg", "mse", "stochasticrank", "softrank"])
 def test_a_network_learns(loss: str) -> None:
-    chance = tr.metric("ndcg@10", ties="expected").mean(np.zeros(VALID.n_documents), VALID.labels, VALID.offsets)
+    chance = tr.metric("ndcg@10", ties="expected").mean(
+        np.zeros(VALID.n_documents), VALID.labels, VALID.offsets
+    )
     assert on_torch(loss, n_estimators=8).fit(TRAIN).score(VALID) > chance + 0.15
 
 
@@ -38,7 +46,9 @@ def test_the_same_seed_gives_the_same_bits_and_so_does_a_file(fitted: tr.Ranker,
     again = on_torch(n_estimators=15, early_stopping_rounds=5).fit(TRAIN, VALID)
     np.testing.assert_array_equal(again.predict(VALID), fitted.predict(VALID))
     fitted.save(tmp_path / "model.taut")
-    np.testing.assert_array_equal(tr.Ranker.load(tmp_path / "model.taut").predict(VALID), fitted.predict(VALID))
+    np.testing.assert_array_equal(
+        tr.Ranker.load(tmp_path / "model.taut").predict(VALID), fitted.predict(VALID)
+    )
     other = on_torch(n_estimators=15, early_stopping_rounds=5, random_state=1).fit(TRAIN, VALID)
     assert not np.array_equal(other.predict(VALID), fitted.predict(VALID))
 
@@ -48,7 +58,10 @@ def test_the_scores_are_those_of_the_formula() -> None:
     net = network(2, NetworkShape(hidden=()))
     x = np.array([[3.0, -1.0], [0.0, np.nan]], np.float32)
     weights = {name: tensor.numpy() for name, tensor in net.state_dict().items()}
-    weights |= {"mean": np.array([0.5, 0.0], np.float32), "spread": np.array([2.0, 1.0], np.float32)}
+    weights |= {
+        "mean": np.array([0.5, 0.0], np.float32),
+        "spread": np.array([2.0, 1.0], np.float32),
+    }
     model = TorchModel(weights, ())
     z = (np.sign(x) * np.log1p(np.abs(x)) - weights["mean"]) / weights["spread"]
     expected = np.nan_to_num(z) @ weights["layers.0.weight"][0] + weights["layers.0.bias"][0]
@@ -70,7 +83,9 @@ def attentive() -> tr.Ranker:
 
 
 def test_attention_is_the_formula() -> None:
-    """Softmax of the products of queries and keys, head by head and list by list: by hand, padding nowhere."""
+    """Softmax of the products of queries and keys, head by head and list by list: by hand, padding
+    nowhere.
+    """
     rng = np.random.default_rng(0)
     sizes, heads, units = np.array([3, 1, 4]), 2, 4
     mixed = rng.normal(size=(8, 3 * units))
@@ -110,7 +125,9 @@ def test_onnx_gives_the_scores(which: str, request: pytest.FixtureRequest, tmp_p
 
 def test_networks_and_trees_in_one_committee_by_name(tmp_path) -> None:
     small = "hidden=[8],epochs=3,device=cpu"
-    committee = ranker(["lambdarank", f"torch:xendcg({small})", f"torch:listnet({small},attention=2)"])
+    committee = ranker(
+        ["lambdarank", f"torch:xendcg({small})", f"torch:listnet({small},attention=2)"]
+    )
     committee.fit(TRAIN, VALID)
     models = committee.model_.models
     assert [model.tool for model in models] == ["lightgbm", "torch", "torch"]
@@ -137,7 +154,10 @@ def test_a_committee_of_networks() -> None:
         ({"hiden": (3,)}, "unknown parameter of torch 'hiden'; did you mean 'hidden'"),
         ({"hidden": (0,)}, "hidden: found 0"),
         ({"dropout": 1.5}, "dropout"),
-        ({"attention": 3}, r"attention: found 3 heads with the hidden layers \(16,\); expected a divisor"),
+        (
+            {"attention": 3},
+            r"attention: found 3 heads with the hidden layers \(16,\); expected a divisor",
+        ),
         ({"epochs": 0}, "epochs: found 0"),
         ({"device": "tpu"}, "device"),
         ({"langevin": tr.Langevin()}, "langevin: a network has no use for it"),
@@ -150,11 +170,15 @@ def test_bad_parameters_are_one_sentence(given: dict[str, object], sentence: str
 
 
 def test_propensities_are_refused() -> None:
-    with pytest.raises(OptionError, match="propensities: a network has no use for it; expected none, or the engine"):
+    with pytest.raises(
+        OptionError, match="propensities: a network has no use for it; expected none, or the engine"
+    ):
         on_torch("xendcg").fit(TRAIN, propensities=np.ones(TRAIN.n_documents))
 
 
-def test_cuda_that_is_not_there_and_formats_of_trees_are_one_sentence(fitted: tr.Ranker, tmp_path) -> None:
+def test_cuda_that_is_not_there_and_formats_of_trees_are_one_sentence(
+    fitted: tr.Ranker, tmp_path
+) -> None:
     if not torch.cuda.is_available():
         with pytest.raises(OptionError, match="PyTorch sees no CUDA device"):
             on_torch(device="cuda").fit(TRAIN)

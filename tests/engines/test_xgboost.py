@@ -22,7 +22,9 @@ def on_xgboost(loss: str = "lambdarank", **parameters: object) -> tr.Ranker:
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_loss_learns(loss: str) -> None:
     fitted = on_xgboost(loss, n_estimators=20).fit(TRAIN, VALID)
-    chance = tr.metric("ndcg@10", ties="expected").mean(np.zeros(VALID.n_documents), VALID.labels, VALID.offsets)
+    chance = tr.metric("ndcg@10", ties="expected").mean(
+        np.zeros(VALID.n_documents), VALID.labels, VALID.offsets
+    )
     assert fitted.score(VALID) > chance + 0.1
     assert fitted.model_.n_trees == 20
 
@@ -30,7 +32,9 @@ def test_every_loss_learns(loss: str) -> None:
 def test_its_trees_are_those_of_the_gradients() -> None:
     """One leaf holds everything: its value is the Newton step of the loss, mse's here."""
     with pytest.warns(TautrankWarning, match="no tree could be split"):
-        one = on_xgboost("mse", n_estimators=1, learning_rate=1.0, max_depth=1, min_split_loss=1e9).fit(TRAIN)
+        one = on_xgboost(
+            "mse", n_estimators=1, learning_rate=1.0, max_depth=1, min_split_loss=1e9
+        ).fit(TRAIN)
     relevant = np.repeat(np.add.reduceat(TRAIN.labels, TRAIN.offsets[:-1]) > 0, TRAIN.sizes)
     np.testing.assert_allclose(one.predict(TRAIN), TRAIN.labels[relevant].mean(), rtol=1e-6)
 
@@ -44,17 +48,23 @@ def test_the_same_bits_for_threads_files_and_continued_training(
     threads = on_xgboost(loss, langevin=langevin, n_jobs=2).fit(TRAIN)
     np.testing.assert_array_equal(threads.predict(VALID), whole.predict(VALID))
     whole.save(tmp_path / "model.taut")
-    np.testing.assert_array_equal(tr.Ranker.load(tmp_path / "model.taut").predict(VALID), whole.predict(VALID))
+    np.testing.assert_array_equal(
+        tr.Ranker.load(tmp_path / "model.taut").predict(VALID), whole.predict(VALID)
+    )
     half = on_xgboost(loss, langevin=langevin, n_estimators=6).fit(TRAIN)
     half.save(tmp_path / "half.taut")
-    continued = on_xgboost(loss, langevin=langevin, n_estimators=6).fit(TRAIN, init_model=tmp_path / "half.taut")
+    continued = on_xgboost(loss, langevin=langevin, n_estimators=6).fit(
+        TRAIN, init_model=tmp_path / "half.taut"
+    )
     np.testing.assert_allclose(continued.predict(VALID), whole.predict(VALID), rtol=1e-5, atol=1e-6)
     if langevin is None:
         np.testing.assert_array_equal(continued.predict(VALID), whole.predict(VALID))
 
 
 def test_it_stops_early_by_the_metric_and_keeps_the_history() -> None:
-    fitted = on_xgboost(n_estimators=60, early_stopping_rounds=5, learning_rate=0.3).fit(TRAIN, VALID)
+    fitted = on_xgboost(n_estimators=60, early_stopping_rounds=5, learning_rate=0.3).fit(
+        TRAIN, VALID
+    )
     course = fitted.evals_result_["valid"]["ndcg@10"]
     assert fitted.n_trees_ == fitted.best_iteration_ == int(np.argmax(course)) + 1
     assert fitted.score(VALID) == pytest.approx(max(course), abs=1e-6)
@@ -63,14 +73,18 @@ def test_it_stops_early_by_the_metric_and_keeps_the_history() -> None:
 
 def test_langevin_scores_are_those_of_the_saved_leaves() -> None:
     fitted = on_xgboost(langevin=tr.Langevin(1e3, 1e-2), n_estimators=8).fit(TRAIN, VALID)
-    assert fitted.score(VALID) == pytest.approx(fitted.evals_result_["valid"]["ndcg@10"][-1], abs=1e-6)
+    assert fitted.score(VALID) == pytest.approx(
+        fitted.evals_result_["valid"]["ndcg@10"][-1], abs=1e-6
+    )
 
 
 def test_weights_scale_the_loss() -> None:
     weights = np.zeros(TRAIN.n_queries)
     weights[:20] = 1.0
     some = on_xgboost("lambdarank").fit(TRAIN, weights=weights)
-    assert not np.array_equal(some.predict(VALID), on_xgboost("lambdarank").fit(TRAIN).predict(VALID))
+    assert not np.array_equal(
+        some.predict(VALID), on_xgboost("lambdarank").fit(TRAIN).predict(VALID)
+    )
 
 
 def test_missing_and_categorical_values() -> None:
@@ -90,7 +104,11 @@ def test_exported_trees_add_up_to_the_scores() -> None:
             for row, x in enumerate(TRAIN.X):
                 node = tree.root
                 while node >= 0:
-                    node = int(tree.left[node] if x[tree.feature[node]] <= tree.threshold[node] else tree.right[node])
+                    node = int(
+                        tree.left[node]
+                        if x[tree.feature[node]] <= tree.threshold[node]
+                        else tree.right[node]
+                    )
                 total[row] += tree.leaf[~node]
         np.testing.assert_allclose(total, fitted.predict(TRAIN), atol=1e-5)
 
@@ -108,11 +126,20 @@ def test_a_committee_is_one_booster() -> None:
         ({"min_data_in_leaf": 3}, "unknown parameter of xgboost 'min_data_in_leaf'"),
         ({"eta": 0.1}, "eta: is called learning_rate here"),
         ({"reg_alpha": 1.0, "langevin": tr.Langevin()}, "reg_alpha: found 1.0 with langevin"),
-        ({"num_parallel_tree": 3, "langevin": tr.Langevin()}, "num_parallel_tree: found 3 with langevin"),
+        (
+            {"num_parallel_tree": 3, "langevin": tr.Langevin()},
+            "num_parallel_tree: found 3 with langevin",
+        ),
         ({"reg_lambda": -1.0}, "XGBoost cannot train on this"),
         ({"booster": "gblinear"}, r"unknown booster 'gblinear'.*\(known: dart, gbtree\)"),
-        ({"booster": "dart"}, "booster: found dart, which works with XGBoost's own objectives only"),
-        ({"loss": "xgboost:rank:ndcg", "booster": "dart"}, "early_stopping_rounds: dart rescales the trees it has"),
+        (
+            {"booster": "dart"},
+            "booster: found dart, which works with XGBoost's own objectives only",
+        ),
+        (
+            {"loss": "xgboost:rank:ndcg", "booster": "dart"},
+            "early_stopping_rounds: dart rescales the trees it has",
+        ),
     ],
 )
 def test_bad_parameters_are_one_sentence(given: dict[str, object], sentence: str) -> None:

@@ -1,4 +1,6 @@
-"""A whole engine in one file: one scikit-learn tree per round, fitted to the Newton steps ``-gradient / hessian``."""
+"""A whole engine in one file: one scikit-learn tree per round, fitted to the Newton steps
+``-gradient / hessian``.
+"""
 
 import pickle
 
@@ -36,7 +38,11 @@ class Learner:
     def grow(self, gradients, rate):
         gradient, hessian = gradients(self.scores("train"))
         tree = DecisionTreeRegressor(max_leaf_nodes=self.most_leaves, random_state=0)
-        tree.fit(self.task.train.X, -gradient / np.maximum(hessian, 1e-6), sample_weight=np.maximum(hessian, 1e-6))
+        tree.fit(
+            self.task.train.X,
+            -gradient / np.maximum(hessian, 1e-6),
+            sample_weight=np.maximum(hessian, 1e-6),
+        )
         self.grown.append((tree, rate))
         self.rounds = len(self.grown)
 

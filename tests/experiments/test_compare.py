@@ -34,13 +34,19 @@ SMALL = {"n_estimators": 8, "num_leaves": 7, "min_child_samples": 5}
 
 @pytest.fixture(scope="module")
 def parts():
-    return tr.simulate.simulate_web_search(90, n_features=16, mean_length=15, seed=3).split([0.5, 0.2, 0.3])
+    return tr.simulate.simulate_web_search(90, n_features=16, mean_length=15, seed=3).split(
+        [0.5, 0.2, 0.3]
+    )
 
 
 @pytest.fixture(scope="module")
 def result(parts):
     return tr.compare(
-        *parts, losses=["lightgbm:lambdarank", "lambdarank", "mse"], metrics=["ndcg@5", "arp"], repeats=3, **SMALL
+        *parts,
+        losses=["lightgbm:lambdarank", "lambdarank", "mse"],
+        metrics=["ndcg@5", "arp"],
+        repeats=3,
+        **SMALL,
     )
 
 
@@ -48,7 +54,9 @@ def test_values_are_what_training_by_hand_gives(parts, result):
     train, valid, test = parts
     ranker = tr.Ranker(loss="mse", metric="ndcg@5", **SMALL).fit(train, valid)
     expected = tr.metric("ndcg@5").per_query(ranker.predict(test), test.labels, test.offsets)
-    np.testing.assert_array_equal(result.systems[2].values["ndcg@5"][0], expected)  # the first repeat: as given
+    np.testing.assert_array_equal(
+        result.systems[2].values["ndcg@5"][0], expected
+    )  # the first repeat: as given
     assert not np.array_equal(result.systems[2].values["ndcg@5"][1], expected)
 
 
@@ -59,7 +67,10 @@ def test_tables_show_what_systems_test_says(parts, result, name):
     assert result.overlap == pytest.approx(overlap)
     expected = systems_test(values, overlap, baseline=0)
     found, sign = result.tests(name), 1 if name == "ndcg@5" else -1
-    assert [{test.better, test.worse} for test in found] == [{0, 1}, {0, 2}]  # each system with the first
+    assert [{test.better, test.worse} for test in found] == [
+        {0, 1},
+        {0, 2},
+    ]  # each system with the first
     np.testing.assert_allclose([t.p_value for t in found], expected.p_values[1:, 0])
     np.testing.assert_allclose([t.adjusted for t in found], holm(expected.p_values[1:, 0]))
     for i, test in enumerate(found, 1):
@@ -67,7 +78,9 @@ def test_tables_show_what_systems_test_says(parts, result, name):
         assert cell.difference == pytest.approx(np.nanmean(values[i]) - np.nanmean(values[0]))
         assert test.better == (i if sign * cell.difference > 0 else 0)
         assert test.difference == pytest.approx(abs(cell.difference))
-        assert (cell.tested.low, cell.tested.high) == pytest.approx((expected.low[i, 0], expected.high[i, 0]))
+        assert (cell.tested.low, cell.tested.high) == pytest.approx(
+            (expected.low[i, 0], expected.high[i, 0])
+        )
         ends = sorted(np.sign(cell.difference) * np.array([cell.tested.low, cell.tested.high]))
         assert [test.low, test.high] == pytest.approx(ends)
         assert test.low < test.difference < test.high
@@ -78,10 +91,14 @@ def test_tables_show_what_systems_test_says(parts, result, name):
             assert f"{shown}, {difference_text(cell.tested.high)}]" in text
     cells = [result.cell("plain", system.name, name).tested for system in result.systems[1:]]
     assert max(cell.detectable for cell in cells) == pytest.approx(expected.detectable)
-    alone, first = (difference_text(x)[1:] for x in (expected.detectable, expected.detectable_adjusted))
+    alone, first = (
+        difference_text(x)[1:] for x in (expected.detectable, expected.detectable_adjusted)
+    )
     sentence = f" true difference of {alone} would be found with 80 % power, and one of {first} at the first step"
     assert sentence in result.to_markdown()
-    of_all, at_first = " ".join(str(result).split()).partition("True differences of ")[2].split("and those of ")
+    of_all, at_first = (
+        " ".join(str(result).split()).partition("True differences of ")[2].split("and those of ")
+    )
     assert f"{alone} on {name}" in of_all
     assert first in at_first.split(" at the first step")[0].split(", ")
 
@@ -106,24 +123,38 @@ def test_what_is_no_data_is_refused_before_anything_is_trained(parts):
         ((train, (1, 2), test), "valid"),
         ((train, valid, 3), "test"),
     ):
-        with pytest.raises(DataError, match=f"^{name}: found (str|tuple|int); expected RankingData"):
+        with pytest.raises(
+            DataError, match=f"^{name}: found (str|tuple|int); expected RankingData"
+        ):
             tr.compare(*given)
 
 
 def test_all_pairs_and_another_baseline_are_options(parts, result):
     names = [system.name for system in result.systems]
-    options = {"losses": names, "metrics": ["ndcg@5"], "repeats": 3, "pairs": "all", "baseline": "mse", **SMALL}
+    options = {
+        "losses": names,
+        "metrics": ["ndcg@5"],
+        "repeats": 3,
+        "pairs": "all",
+        "baseline": "mse",
+        **SMALL,
+    }
     again = tr.compare(*parts, **options)
     values = np.array([system.values["ndcg@5"] for system in result.systems])
     expected = systems_test(values, result.overlap)
     assert [{t.better, t.worse} for t in again.tests("ndcg@5")] == [{0, 1}, {0, 2}, {1, 2}]
-    np.testing.assert_allclose([t.adjusted for t in again.tests("ndcg@5")], expected.adjusted[[0, 0, 1], [1, 2, 2]])
+    np.testing.assert_allclose(
+        [t.adjusted for t in again.tests("ndcg@5")], expected.adjusted[[0, 0, 1], [1, 2, 2]]
+    )
     assert [cell.tested is None for cell in again.cells] == [False, False, True]
     assert again.cells[0].tested.adjusted == pytest.approx(expected.adjusted[0, 2])
     assert len(again.to_dict()["pairs"]["ndcg@5"]) == len(again.tables()[-1].rows) == 3
     first = difference_text(expected.detectable_adjusted)[1:]
     assert f"{first} at the first step of Holm's method" in again.note()
-    for wrong, sentence in (({"pairs": "some"}, "unknown pairs 'some'"), ({"baseline": "ms"}, "unknown system 'ms'")):
+    for wrong, sentence in (
+        ({"pairs": "some"}, "unknown pairs 'some'"),
+        ({"baseline": "ms"}, "unknown system 'ms'"),
+    ):
         with pytest.raises(OptionError, match=sentence):
             tr.compare(*parts, **{**options, **wrong})
 
@@ -132,7 +163,9 @@ def test_one_repeat_compares_models_and_few_repeats_say_so():
     rng = np.random.default_rng(0)
     values = rng.random((2, 3, 40))
     one = comparison_of(values[:, :1])
-    assert one.tests("ndcg@5")[0].p_value == pytest.approx(tr.paired_t_test(values[0, 0], values[1, 0]).p_value)
+    assert one.tests("ndcg@5")[0].p_value == pytest.approx(
+        tr.paired_t_test(values[0, 0], values[1, 0]).p_value
+    )
     for text in (str(one), one.to_markdown(), one.to_latex(), one.to_html()):
         assert "one run each: this compares two models, not two methods" in " ".join(text.split())
     assert "compare at least 5 runs" in comparison_of(values).note()
@@ -143,7 +176,11 @@ def test_a_clear_winner_is_marked():
     rng = np.random.default_rng(0)
     base = rng.random((3, 60)) * 0.3
     result = comparison_of([base, base + 0.3 + 0.01 * rng.random((3, 60)), base])
-    assert [cell.tested and cell.tested.verdict for cell in result.cells] == [None, "holds", "undecided"]
+    assert [cell.tested and cell.tested.verdict for cell in result.cells] == [
+        None,
+        "holds",
+        "undecided",
+    ]
     for text in (str(result), result.to_latex(), result.to_html(), result.to_markdown()):
         assert "60/0/0" in text
         assert "0/60/0" in text
@@ -196,14 +233,16 @@ def test_without_validation_data_a_fifth_is_held_out(parts):
 
 
 def test_tuning_picks_by_validation_and_reports_all_it_tried(parts):
-    result = tr.compare(*parts, losses=["mse"], metrics=["ndcg@5"], repeats=1, tune=3, n_estimators=5)
+    result = tr.compare(
+        *parts, losses=["mse"], metrics=["ndcg@5"], repeats=1, tune=3, n_estimators=5
+    )
     system = result.systems[0]
     train, valid, test = parts
     scores, tests = [], []
     for configuration in random_configurations(3, (0, 0, 0, 0)):
-        ranker = tr.Ranker(loss="mse", metric="ndcg@5", n_estimators=5, subsample_freq=1, **configuration).fit(
-            train, valid
-        )
+        ranker = tr.Ranker(
+            loss="mse", metric="ndcg@5", n_estimators=5, subsample_freq=1, **configuration
+        ).fit(train, valid)
         scores.append(ranker.score(valid))
         tests.append(ranker.score(test))
     assert system.valid == [pytest.approx(max(scores))]
@@ -226,7 +265,13 @@ def test_side_by_side_gives_the_same_numbers_although_a_worker_is_killed(parts, 
 
     names = [system.name for system in result.systems]
     again = tr.compare(
-        *parts, losses=names, metrics=["ndcg@5", "arp"], repeats=3, workers=2, progress=kill_one, **SMALL
+        *parts,
+        losses=names,
+        metrics=["ndcg@5", "arp"],
+        repeats=3,
+        workers=2,
+        progress=kill_one,
+        **SMALL,
     )
     for a, b in zip(result.systems, again.systems, strict=True):
         np.testing.assert_array_equal(a.values["ndcg@5"], b.values["ndcg@5"])
@@ -234,7 +279,10 @@ def test_side_by_side_gives_the_same_numbers_although_a_worker_is_killed(parts, 
 
 def test_a_training_that_kills_every_worker_is_one_sentence(parts, monkeypatch):
     monkeypatch.setattr(workers_module, "run_trial", dying_workers.dies)
-    with pytest.raises(DataError, match=r"^repeat \d, mse: its worker died 3 times \(signal SIGKILL\); perhaps there"):
+    with pytest.raises(
+        DataError,
+        match=r"^repeat \d, mse: its worker died 3 times \(signal SIGKILL\); perhaps there",
+    ):
         tr.compare(*parts, losses=["mse"], metrics=["ndcg@5"], repeats=2, workers=2, **SMALL)
     assert multiprocessing.active_children() == []
 
@@ -245,14 +293,18 @@ def test_a_rerun_trains_only_what_is_missing(parts, tmp_path):
 
     def trained(*parts, **changed):
         seen = []
-        result = tr.compare(*parts, **{**options, **changed}, progress=lambda *told: seen.append(told))
+        result = tr.compare(
+            *parts, **{**options, **changed}, progress=lambda *told: seen.append(told)
+        )
         return result, seen[-1][0] - seen[0][0]
 
     first, n = trained(*parts, losses=["mse", "xendcg"])
     assert n == 4
     again, n = trained(*parts, losses=["mse", "xendcg", "listnet"], n_jobs=1)
     assert n == 2
-    np.testing.assert_array_equal(first.systems[1].values["ndcg@5"], again.systems[1].values["ndcg@5"])
+    np.testing.assert_array_equal(
+        first.systems[1].values["ndcg@5"], again.systems[1].values["ndcg@5"]
+    )
     # Other parameters and other data are not taken for finished.
     assert trained(*parts, losses=["mse"], n_estimators=9)[1] == 2
     assert trained(train, valid, test.subset(np.arange(test.n_queries - 1)), losses=["mse"])[1] == 2
@@ -260,7 +312,10 @@ def test_a_rerun_trains_only_what_is_missing(parts, tmp_path):
 
 def test_what_is_no_store_of_comparisons_is_refused(parts, tmp_path):
     options = {"losses": ["mse"], "metrics": ["ndcg@5"], "repeats": 1, **SMALL}
-    with pytest.raises(DataError, match="found a folder, as earlier versions kept finished trainings in; expected a"):
+    with pytest.raises(
+        DataError,
+        match="found a folder, as earlier versions kept finished trainings in; expected a",
+    ):
         tr.compare(*parts, store=tmp_path, **options)
     run_study(TINY, DATA, store=tmp_path / "study.db", budget=Budget(trials=1, trees=1))
     with pytest.raises(DataError, match="is the store of a study; expected one of a comparison"):
@@ -268,7 +323,10 @@ def test_what_is_no_store_of_comparisons_is_refused(parts, tmp_path):
 
 
 def test_an_error_of_a_training_is_one_sentence_and_is_not_kept(parts, tmp_path):
-    for name, said in (("num_leaves", "num_leaves: found 1"), ("num_leavs", "unknown parameter of lightgbm")):
+    for name, said in (
+        ("num_leaves", "num_leaves: found 1"),
+        ("num_leavs", "unknown parameter of lightgbm"),
+    ):
         with pytest.raises(OptionError, match=f"^repeat 1, mse: {said}"):
             tr.compare(*parts, losses=["mse"], store=tmp_path / "kept.db", **{name: 1})
     assert content(tmp_path / "kept.db") == []
@@ -282,7 +340,9 @@ def test_a_killed_comparison_leaves_readable_results_and_goes_on(tmp_path):
     options = "train.txt --test test.txt -l mse,listnet,xendcg -m ndcg@5 --repeats 4 --trees 100 --early-stopping 0"
     command = [sys.executable, "-m", "tautrank.commands.main", "compare", *options.split()]
     command += ["--workers", "1", "--results", "out", "--json"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     out = tmp_path / "out"
     while process.poll() is None and finished(out) < 3:
         time.sleep(0.02)
@@ -303,8 +363,14 @@ def test_wrong_plans_are_refused_before_training(parts):
         ({"losses": ["lamdarank"]}, "unknown loss 'lamdarank'; did you mean 'lambdarank'?"),
         ({"losses": [System("msee")]}, "unknown loss 'msee'"),
         ({"losses": []}, "losses: found none; expected at least one, such as 'lambdarank'"),
-        ({"losses": ["mse"], "metrics": []}, "metrics: found none; expected at least one, such as 'ndcg@10'"),
-        ({"losses": ["mse"], "repeats": 0}, "repeats: found 0; expected a whole number of at least 1"),
+        (
+            {"losses": ["mse"], "metrics": []},
+            "metrics: found none; expected at least one, such as 'ndcg@10'",
+        ),
+        (
+            {"losses": ["mse"], "repeats": 0},
+            "repeats: found 0; expected a whole number of at least 1",
+        ),
         ({"losses": ["mse"], "vary": "split"}, "unknown vary 'split'; did you mean 'splits'?"),
         ({"losses": ["mse"], "metrics": ["ndgc"]}, "unknown metric 'ndgc'; did you mean 'ndcg'?"),
     ):
@@ -315,11 +381,20 @@ def test_wrong_plans_are_refused_before_training(parts):
 
 def test_a_system_brings_parameters_of_its_own(parts, tmp_path):
     systems = ["mse", System("mse", "mse, stumps", {"num_leaves": 2}), "mse"]
-    few = {"repeats": 1, "n_estimators": 5, "early_stopping_rounds": None, "store": tmp_path / "kept.db"}
+    few = {
+        "repeats": 1,
+        "n_estimators": 5,
+        "early_stopping_rounds": None,
+        "store": tmp_path / "kept.db",
+    }
     result = tr.compare(*parts, losses=systems, metrics=["ndcg@5"], **few)
     assert [system.name for system in result.systems] == ["mse", "mse, stumps", "mse #2"]
     train, _, test = parts
-    stumps = tr.Ranker(loss="mse", metric="ndcg@5", n_estimators=5, num_leaves=2).fit(train).predict(test)
+    stumps = (
+        tr.Ranker(loss="mse", metric="ndcg@5", n_estimators=5, num_leaves=2)
+        .fit(train)
+        .predict(test)
+    )
     expected = tr.metric("ndcg@5").per_query(stumps, test.labels, test.offsets)
     np.testing.assert_array_equal(result.systems[1].values["ndcg@5"][0], expected)
     again = tr.compare(*parts, losses=systems, metrics=["ndcg@5"], **few)
@@ -328,12 +403,17 @@ def test_a_system_brings_parameters_of_its_own(parts, tmp_path):
 
 def test_a_system_may_have_list_features(parts):
     chosen = tr.ListFeatures([0, 3], difference=True)
-    systems = [System("mse", "lists", {"list_features": chosen}), System("mse", "auto", {"list_features": "auto"})]
+    systems = [
+        System("mse", "lists", {"list_features": chosen}),
+        System("mse", "auto", {"list_features": "auto"}),
+    ]
     few = {"repeats": 1, "n_estimators": 5, "workers": 1}
     result = tr.compare(*parts, losses=systems, metrics=["ndcg@5"], **few)
     train, valid, test = parts
     scores = (
-        tr.Ranker(loss="mse", metric="ndcg@5", n_estimators=5, list_features=chosen).fit(train, valid).predict(test)
+        tr.Ranker(loss="mse", metric="ndcg@5", n_estimators=5, list_features=chosen)
+        .fit(train, valid)
+        .predict(test)
     )
     expected = tr.metric("ndcg@5").per_query(scores, test.labels, test.offsets)
     np.testing.assert_array_equal(result.systems[0].values["ndcg@5"][0], expected)
@@ -343,4 +423,7 @@ def test_the_function_is_not_hidden_by_a_module():
     # A module of the same name would take its place in the package as soon as anything imports it.
     modules = "tautrank.experiments.compare, tautrank.experiments.tune"
     code = f"import {modules}, tautrank as tr; print(callable(tr.compare), callable(tr.tune))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "True True\n"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+        == "True True\n"
+    )

@@ -1,4 +1,6 @@
-"""Runs that exist already: the numbers are those of the tools that people know, and no query is lost in silence."""
+"""Runs that exist already: the numbers are those of the tools that people know, and no query is
+lost in silence.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,16 @@ MEASURES = (
 
 
 def random_runs(seed=0, queries=40, decimals=1):
-    """Judgments of some documents, some of them negative, and runs of others too, with many ties."""
+    """Judgments of some documents, some of them negative, and runs of others too, with many
+    ties.
+    """
     rng = np.random.default_rng(seed)
     names = [f"doc-{i}" for i in range(80)]
     qrels = {
-        f"q{q}": {str(d): int(y) for d, y in zip(rng.choice(names, 30, False), rng.integers(-1, 4, 30), strict=True)}
+        f"q{q}": {
+            str(d): int(y)
+            for d, y in zip(rng.choice(names, 30, False), rng.integers(-1, 4, 30), strict=True)
+        }
         for q in range(queries)
     }
     runs = {
@@ -65,7 +72,9 @@ def test_the_numbers_are_those_of_trec_eval(measure):
     asked = re.sub(r"_(\d+)$", r".\1", measure)  # a cutoff is asked for by a point
     for system, run in runs.items():
         theirs = pytrec_eval.RelevanceEvaluator(qrels, {asked}).evaluate(run)
-        assert by_query(result, system, measure) == pytest.approx([theirs[q][measure] for q in qrels], abs=1e-9)
+        assert by_query(result, system, measure) == pytest.approx(
+            [theirs[q][measure] for q in qrels], abs=1e-9
+        )
 
 
 def test_one_run_each_is_the_paired_t_test():
@@ -81,7 +90,9 @@ def test_one_run_each_is_the_paired_t_test():
 def test_the_note_says_how_trec_eval_orders_ties():
     named = tr.compare_runs({"a": RUN, "b": RUN}, QRELS, ["map"], like="trec_eval")
     data = tr.RankingData.from_arrays(np.zeros((4, 1)), [1, 0, 0, 1], group=[2, 2])
-    nameless = tr.compare_runs({"a": [2.0, 1, 1, 2], "b": [1.0, 2, 2, 1]}, data, ["map"], like="trec_eval")
+    nameless = tr.compare_runs(
+        {"a": [2.0, 1, 1, 2], "b": [1.0, 2, 2, 1]}, data, ["map"], like="trec_eval"
+    )
     assert "tied documents by name" in named.note()
     assert "tied documents in the order of the data, for want of names" in nameless.note()
 
@@ -94,10 +105,16 @@ def test_files_of_runs_and_qrels(tmp_path):
     files = {}
     for name, run in runs.items():
         files[name] = tmp_path / f"{name}.trec"
-        files[name].write_text("".join(f"{q} Q0 {d} 1 {s!r} x\n" for q, docs in run.items() for d, s in docs.items()))
+        files[name].write_text(
+            "".join(f"{q} Q0 {d} 1 {s!r} x\n" for q, docs in run.items() for d, s in docs.items())
+        )
     judged = tmp_path / "qrels.txt"
-    judged.write_text("".join(f"{q} 0 {d} {y}\n" for q, docs in qrels.items() for d, y in docs.items()))
-    ours, theirs = (tr.compare_runs(given, j, ["map"]) for given, j in ((files, judged), (runs, qrels)))
+    judged.write_text(
+        "".join(f"{q} 0 {d} {y}\n" for q, docs in qrels.items() for d, y in docs.items())
+    )
+    ours, theirs = (
+        tr.compare_runs(given, j, ["map"]) for given, j in ((files, judged), (runs, qrels))
+    )
     for a, b in zip(ours.systems, theirs.systems, strict=True):
         np.testing.assert_array_equal(a.values["map"], b.values["map"])
 
@@ -105,14 +122,22 @@ def test_files_of_runs_and_qrels(tmp_path):
 def test_scores_of_labelled_data(tmp_path):
     data = tr.simulate.simulate_web_search(12, n_features=16, mean_length=8)
     rng = np.random.default_rng(0)
-    scores = {"a": rng.normal(size=data.n_documents), "b": rng.normal(size=data.n_documents) + data.labels}
+    scores = {
+        "a": rng.normal(size=data.n_documents),
+        "b": rng.normal(size=data.n_documents) + data.labels,
+    }
     tr.write_letor(data, tmp_path / "test.txt")
     for name, values in scores.items():
         (tmp_path / f"{name}.txt").write_text("".join(f"{value!r}\n" for value in values.tolist()))
     files = {name: tmp_path / f"{name}.txt" for name in scores}
     lists = {name: values.tolist() for name, values in scores.items()}
     expected = tr.metric("ndcg@5").per_query(scores["b"], data.labels, data.offsets)
-    for runs, judged in ((scores, data), (lists, data), (files, data), (files, tmp_path / "test.txt")):
+    for runs, judged in (
+        (scores, data),
+        (lists, data),
+        (files, data),
+        (files, tmp_path / "test.txt"),
+    ):
         result = tr.compare_runs(runs, judged, ["ndcg@5"])
         np.testing.assert_array_equal(result.systems[1].values["ndcg@5"][0], expected)
 
@@ -121,7 +146,8 @@ def test_several_runs_of_a_system_are_repeats():
     data = tr.simulate.simulate_web_search(30, n_features=16, mean_length=8)
     rng = np.random.default_rng(1)
     several = {
-        name: rng.normal(size=(5, data.n_documents)) + lift * data.labels for name, lift in (("a", 0.0), ("b", 2.0))
+        name: rng.normal(size=(5, data.n_documents)) + lift * data.labels
+        for name, lift in (("a", 0.0), ("b", 2.0))
     }
     result = tr.compare_runs(several, data, ["ndcg@5"])
     assert result.systems[0].values["ndcg@5"].shape == (5, 30)
@@ -149,10 +175,18 @@ def test_all_pairs_or_those_with_a_baseline():
 def test_queries_that_only_some_runs_answer():
     qrels = {f"q{i}": {"d": 1} for i in range(6)}
     full = {f"q{i}": {"d": 1.0} for i in range(4)}
-    result = tr.compare_runs({"a": full, "b": {"q0": {"d": 2.0}, "q1": {"e": 1.0}, "x": {"d": 1.0}}}, qrels, ["mrr"])
+    result = tr.compare_runs(
+        {"a": full, "b": {"q0": {"d": 2.0}, "q1": {"e": 1.0}, "x": {"d": 1.0}}}, qrels, ["mrr"]
+    )
     # q4 and q5 are in no run; b answers neither q2 nor q3, and answers q1 wrongly.
-    assert [system.values["mrr"].tolist() for system in result.systems] == [[[1, 1, 1, 1]], [[1, 0, 0, 0]]]
-    assert "Left out: judged queries in no run: 2; queries of runs['b'] without judgments: 1." in result.note()
+    assert [system.values["mrr"].tolist() for system in result.systems] == [
+        [[1, 1, 1, 1]],
+        [[1, 0, 0, 0]],
+    ]
+    assert (
+        "Left out: judged queries in no run: 2; queries of runs['b'] without judgments: 1."
+        in result.note()
+    )
     assert "Counted with nothing retrieved: queries missing from runs['b']: 2." in result.note()
     assert result.plan.n_queries == 4
 
@@ -182,7 +216,12 @@ DATA = tr.RankingData.from_arrays([[1.0], [2.0]], [0, 1], qid=[1, 1])
         ({"a": RUN}, QRELS, {}, "runs: found 1; expected at least two systems to compare"),
         ([RUN, RUN], QRELS, {}, "runs: found a list; expected a dictionary from names to runs"),
         ({}, QRELS, {}, "runs: found 0; expected at least two"),
-        ({"a": RUN, "b": [RUN, RUN]}, QRELS, {}, r"runs\['b'\]: found 2 runs; expected 1, as the first system has"),
+        (
+            {"a": RUN, "b": [RUN, RUN]},
+            QRELS,
+            {},
+            r"runs\['b'\]: found 2 runs; expected 1, as the first system has",
+        ),
         ({"a": RUN, "b": []}, QRELS, {}, r"runs\['b'\]: found no run; expected at least one"),
         (
             {"a": RUN, "b": {"7": {"d": 1.0}}},
@@ -223,7 +262,12 @@ DATA = tr.RankingData.from_arrays([[1.0], [2.0]], [0, 1], qid=[1, 1])
         ),
         ({"a": RUN, "b": RUN}, 7, {}, "judged: found int; expected qrels"),
         ({"a": RUN, "b": RUN}, QRELS, {"metrics": []}, "metrics: found none"),
-        ({"a": RUN, "b": RUN}, QRELS, {"like": "trec-eval"}, "unknown like 'trec-eval'; did you mean 'trec_eval'"),
+        (
+            {"a": RUN, "b": RUN},
+            QRELS,
+            {"like": "trec-eval"},
+            "unknown like 'trec-eval'; did you mean 'trec_eval'",
+        ),
         (
             {"a": RUN, "b": RUN},
             QRELS,

@@ -17,7 +17,9 @@ from tests.study_examples import SMALL, TINY, pool
 
 def test_three_files_are_the_three_parts(tmp_path):
     files = []
-    for name, part in zip(("train", "valid", "test"), pool().split([0.5, 0.25, 0.25], seed=0), strict=True):
+    for name, part in zip(
+        ("train", "valid", "test"), pool().split([0.5, 0.25, 0.25], seed=0), strict=True
+    ):
         tr.write_letor(part, tmp_path / f"{name}.txt")
         files.append(str(tmp_path / f"{name}.txt"))
     plan = make_plan(replace(TINY, protocol=FixedParts()), files, budget=SMALL)
@@ -30,11 +32,23 @@ def test_three_files_are_the_three_parts(tmp_path):
     [
         ("simulated:mlsr:200", "unknown shape of simulated data 'mlsr'; did you mean 'mslr'?"),
         ("simulated:mslr", "--data: found 'simulated:mslr'; expected simulated:SHAPE:QUERIES"),
-        ("simulated:mslr:many", "--data: found 'simulated:mslr:many'; expected simulated:SHAPE:QUERIES"),
-        ("simulated:mslr:9,sed=1", "unknown parameter of simulated data 'sed'; did you mean 'seed'?"),
+        (
+            "simulated:mslr:many",
+            "--data: found 'simulated:mslr:many'; expected simulated:SHAPE:QUERIES",
+        ),
+        (
+            "simulated:mslr:9,sed=1",
+            "unknown parameter of simulated data 'sed'; did you mean 'seed'?",
+        ),
         ("simulated:mslr:9,seed=x", "--data: found 'simulated:mslr:9,seed=x'; expected"),
-        ("simulted:mslr:9", "--data: found no file or folder 'simulted:mslr:9'; did you mean 'simulated:mslr:9'?"),
-        ("five-document", "--data: found no file or folder 'five-document'; did you mean 'five-documents'?"),
+        (
+            "simulted:mslr:9",
+            "--data: found no file or folder 'simulted:mslr:9'; did you mean 'simulated:mslr:9'?",
+        ),
+        (
+            "five-document",
+            "--data: found no file or folder 'five-document'; did you mean 'five-documents'?",
+        ),
         ((), "--data: found 0 names"),
     ],
 )

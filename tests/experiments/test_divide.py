@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 import tautrank as tr
 from tautrank.data import Splits
-from tautrank.experiments.divide import Change, FixedParts, OnItself, OwnFolds, Resampling, changed, divide, folds_of
+from tautrank.experiments.divide import (
+    Change,
+    FixedParts,
+    OnItself,
+    OwnFolds,
+    Resampling,
+    changed,
+    divide,
+    folds_of,
+)
 from tautrank.experiments.plan import Budget
 from tautrank.experiments.trial import run_trial
 from tautrank.papers.run import make_plan
@@ -54,7 +63,9 @@ def test_folds_of_a_folder_are_the_trials(tmp_path):
     parts = pool().split([0.2] * 5, seed=0)
     for i, part in enumerate(parts, 1):
         tr.write_letor(part, tmp_path / f"S{i}.txt")
-    plan = make_plan(replace(TINY, protocol=OwnFolds()), str(tmp_path), budget=Budget(trials=6, trees=1))
+    plan = make_plan(
+        replace(TINY, protocol=OwnFolds()), str(tmp_path), budget=Budget(trials=6, trees=1)
+    )
     assert [fold for fold, _ in plan.fingerprints] == [1, 2, 3, 4, 5]
     assert [t.spec["data"]["fold"] for t in plan.trials()[::4]] == [1, 2, 3, 4, 5, 1]
     one = make_plan(replace(TINY, protocol=OwnFolds()), str(tmp_path), budget=SMALL, fold=4)
@@ -67,7 +78,10 @@ def test_folds_of_a_folder_are_the_trials(tmp_path):
 
 def test_more_noise_keeps_what_less_noise_changed():
     splits = Splits(pool(), pool(), pool())
-    levels = [changed(splits, (Change("perturb-labels", {"probability": p}),), 7).train.labels for p in (0.2, 0.6)]
+    levels = [
+        changed(splits, (Change("perturb-labels", {"probability": p}),), 7).train.labels
+        for p in (0.2, 0.6)
+    ]
     moved = [labels != splits.train.labels for labels in levels]
     assert moved[0].sum() < moved[1].sum()
     np.testing.assert_array_equal(levels[1][moved[0]], levels[0][moved[0]])

@@ -19,7 +19,11 @@ def test_a_condition_sets_parameters_of_the_losses_that_have_them():
         baseline="a",
     )
     a, b = (trial_of(study, number).spec for number in (0, 1))
-    assert (a["loss"], b["loss"], a["metrics"]) == ("ndcg-loss2++(k=5,mu=10)", "lightgbm:lambdarank", ["ndcg@3"])
+    assert (a["loss"], b["loss"], a["metrics"]) == (
+        "ndcg-loss2++(k=5,mu=10)",
+        "lightgbm:lambdarank",
+        ["ndcg@3"],
+    )
 
 
 def test_all_systems_and_conditions_of_a_trial_share_seed_and_queries():

@@ -58,7 +58,9 @@ def test_what_is_wrong_is_one_sentence(options, said):
 
 
 def test_data_that_does_not_fit_is_refused():
-    train, valid = tr.simulate.simulate_web_search(20, n_features=16, mean_length=5).split([0.6, 0.4])
+    train, valid = tr.simulate.simulate_web_search(20, n_features=16, mean_length=5).split(
+        [0.6, 0.4]
+    )
     nothing = tr.RankingData.from_arrays(np.zeros((4, 16)), np.zeros(4), group=[4])
     plan = plan_search()
     for given, said in (
@@ -72,7 +74,10 @@ def test_data_that_does_not_fit_is_refused():
 
 def test_ranges_of_one_name_may_differ_by_loss():
     plan = plan_search(["lambdarank", "listnet", "xendcg"])
-    assert {plan.keys("lambdarank")[name] for name in ("num_leaves", "loss.k")} == {"num_leaves", "loss.k"}
+    assert {plan.keys("lambdarank")[name] for name in ("num_leaves", "loss.k")} == {
+        "num_leaves",
+        "loss.k",
+    }
     assert plan.keys("xendcg")["loss.hessian"] == "loss.hessian of xendcg"
     assert plan.keys("listnet")["loss.hessian"] == "loss.hessian of listnet"
 

@@ -31,12 +31,21 @@ ranges = st.one_of(
     between(st.floats(-1e9, 1e9), Uniform, st.just(False)),
     between(st.floats(1e-9, 1e9), Uniform, st.just(True)),
     between(st.integers(1, 10**6), WholeNumber, st.booleans()),
-    st.lists(st.one_of(st.none(), st.integers(2, 99), st.text(max_size=5)), min_size=1, max_size=4, unique=True).map(
-        lambda values: Choice(tuple(values))
-    ),
+    st.lists(
+        st.one_of(st.none(), st.integers(2, 99), st.text(max_size=5)),
+        min_size=1,
+        max_size=4,
+        unique=True,
+    ).map(lambda values: Choice(tuple(values))),
 )
 anything = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.sampled_from(["float", "int", "choice", "log"])),
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(),
+        st.sampled_from(["float", "int", "choice", "log"]),
+    ),
     lambda inner: st.lists(inner, max_size=5),
     max_leaves=8,
 )
@@ -50,7 +59,12 @@ def test_ranges_survive_json(one):
     assert read_range("x", tuple(one.to_plain())) == one
 
 
-@given(st.one_of(anything, st.tuples(st.sampled_from(["float", "int", "choice"]), anything, anything, anything)))
+@given(
+    st.one_of(
+        anything,
+        st.tuples(st.sampled_from(["float", "int", "choice"]), anything, anything, anything),
+    )
+)
 @settings(max_examples=150)
 def test_anything_written_is_a_range_or_one_sentence(written):
     try:
@@ -100,7 +114,10 @@ def test_a_space_with_a_name_leaves_out_what_is_given():
 def test_space_files(tmp_path):
     file = tmp_path / "space.json"
     file.write_text('{"loss.k": ["choice", 5, null], "num_leaves": ["int", 2, 9, "log"]}')
-    assert space_named_or_in_file(str(file)) == {"loss.k": Choice((5, None)), "num_leaves": WholeNumber(2, 9, log=True)}
+    assert space_named_or_in_file(str(file)) == {
+        "loss.k": Choice((5, None)),
+        "num_leaves": WholeNumber(2, 9, log=True),
+    }
     for text, said in (
         ("{", "is not JSON"),
         ("[1]", "found something else; expected an object such as"),

@@ -1,4 +1,6 @@
-"""The store and the runner: nothing finished is lost, nothing is run twice, nothing foreign is touched."""
+"""The store and the runner: nothing finished is lost, nothing is run twice, nothing foreign is
+touched.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def test_more_trials_go_on_with_those_that_are_there(clean, tmp_path):
     path = tmp_path / "study.db"
     run_study(TINY, DATA, store=path, budget=SMALL)
     began, seen = content(path), []
-    result = run_study(TINY, DATA, store=path, budget=MANY, progress=lambda *told: seen.append(told))
+    result = run_study(
+        TINY, DATA, store=path, budget=MANY, progress=lambda *told: seen.append(told)
+    )
     assert seen[0][:2] == (len(began), 32)  # nothing is trained again
     seen.clear()
     run_study(TINY, DATA, store=path, budget=MANY, progress=lambda *told: seen.append(told))
@@ -116,7 +120,9 @@ def test_a_second_runner_is_refused_in_one_sentence(tmp_path):
         with first.running():
             with pytest.raises(DataError) as caught:
                 second.run(choose_workers(1))
-            assert str(caught.value).startswith(f"{path}: found another run of it (process {os.getpid()} on ")
+            assert str(caught.value).startswith(
+                f"{path}: found another run of it (process {os.getpid()} on "
+            )
             assert str(caught.value).endswith("; expected one at a time")
             assert collect(second).n_done == 0  # reading goes on
         second.run(choose_workers(1))
@@ -135,9 +141,13 @@ def test_a_trial_that_raises_is_recorded_and_the_others_go_on(tmp_path):
     result = run_study(WITH_A_FAILURE, DATA, store=path, budget=SMALL)
     assert result.n_done == 4
     assert [failure.title for failure in result.failures] == [
-        f"trial {trial}, {condition}, listnet" for trial in (1, 2) for condition in ("clean", "noisy")
+        f"trial {trial}, {condition}, listnet"
+        for trial in (1, 2)
+        for condition in ("clean", "noisy")
     ]
-    assert {f.error for f in result.failures} == {"num_leaves: found 1; expected a whole number of at least 2"}
+    assert {f.error for f in result.failures} == {
+        "num_leaves: found 1; expected a whole number of at least 2"
+    }
     assert "4 of 8 trainings; 4 failed" in result.to_markdown()
     assert "trial 1, clean, listnet: num_leaves: found 1" in result.to_markdown()
     assert {v.own.verdict for v in result.verdicts} == {"undecided"}
@@ -207,7 +217,9 @@ def test_the_store_of_another_plan_is_refused(clean, change, sentence):
 def test_a_store_goes_on_after_the_texts_of_its_study_have_changed(clean, tmp_path):
     path = tmp_path / "study.db"
     shutil.copy(clean, path)
-    said = replace(TINY, title="A better title", claim="said better", note="a longer note", axis="noise")
+    said = replace(
+        TINY, title="A better title", claim="said better", note="a longer note", axis="noise"
+    )
     result = run_study(said, DATA, store=path, budget=MANY)
     assert result.n_done == 32
     assert result.plan.study.title == "A better title"
@@ -238,7 +250,9 @@ def test_another_version_of_tautrank_does_not_go_on(clean, tmp_path, monkeypatch
     path = tmp_path / "study.db"
     shutil.copy(clean, path)
     monkeypatch.setattr(tr, "__version__", "99.0")
-    with pytest.raises(DataError, match=r"was begun by tautrank .*, this is 99\.0; expected the same version"):
+    with pytest.raises(
+        DataError, match=r"was begun by tautrank .*, this is 99\.0; expected the same version"
+    ):
         run_study(TINY, DATA, store=path, budget=MANY)
     assert read_results(path).n_done == 32  # reading is always possible
 

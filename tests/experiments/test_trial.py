@@ -49,9 +49,19 @@ def test_a_trial_gives_the_same_bits_for_any_number_of_threads():
 def test_search_takes_the_best_by_validation():
     search = Search(
         {"num_leaves": Choice((2, 3, 5)), "learning_rate": Uniform(0.01, 0.5, log=True)},
-        {"listnet": {"langevin.temperature": Uniform(1e5, 1e6), "loss.target": Choice(("softmax",))}},
+        {
+            "listnet": {
+                "langevin.temperature": Uniform(1e5, 1e6),
+                "loss.target": Choice(("softmax",)),
+            }
+        },
     )
-    study = replace(TINY, search=search, parameters={"min_data_in_leaf": 5}, systems=(System("mse"), System("listnet")))
+    study = replace(
+        TINY,
+        search=search,
+        parameters={"min_data_in_leaf": 5},
+        systems=(System("mse"), System("listnet")),
+    )
     budget = Budget(trials=1, configurations=4, trees=4)
     for number, name in ((0, "mse"), (1, "listnet")):
         spec = trial_of(study, number, budget=budget).spec
@@ -72,7 +82,10 @@ def test_search_takes_the_best_by_validation():
 
 def test_other_parts_and_curves_are_recorded():
     study = replace(
-        TINY, judged=("test", "train", "valid"), curves=("valid", "train"), parameters={"min_data_in_leaf": 5}
+        TINY,
+        judged=("test", "train", "valid"),
+        curves=("valid", "train"),
+        parameters={"min_data_in_leaf": 5},
     )
     found = run_trial(trial_of(study, budget=Budget(trials=1, trees=7)).spec)
     assert set(found["means"]) == {"test", "train", "valid"}
@@ -90,7 +103,15 @@ def test_a_model_that_ranks_nothing_is_counted():
 def test_a_measurement_needs_no_data():
     measured = Measurement("jensen-clouds", "m", {"examples": 4, "draws": 5})
     metrics = ("smallest-gap", "mean-gap")
-    study = Study(name="clouds", title="Clouds", paper="p", claim="c", systems=(measured,), metrics=metrics, trials=2)
+    study = Study(
+        name="clouds",
+        title="Clouds",
+        paper="p",
+        claim="c",
+        systems=(measured,),
+        metrics=metrics,
+        trials=2,
+    )
     result = run_study(study)
     from tautrank.theory.gamma import jensen_clouds
 
@@ -99,4 +120,8 @@ def test_a_measurement_needs_no_data():
     assert result.cell("plain", "m", "mean-gap").means[1] == pytest.approx(expected)
     assert np.shape(result.points["plain", "m"]["gaps"]) == (4, 5)
     wrong = replace(study, metrics=("smallest",))
-    assert run_study(wrong).failures[0].error.startswith("metrics: found 'smallest'; expected what is measured")
+    assert (
+        run_study(wrong)
+        .failures[0]
+        .error.startswith("metrics: found 'smallest'; expected what is measured")
+    )

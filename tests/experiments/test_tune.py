@@ -26,12 +26,21 @@ SPACE = {
     "learning_rate": ("float", 0.001, 0.3, "log"),
     "loss.k": ("choice", 5, None),
 }
-SEARCH = {"space": SPACE, "n_trials": 9, "n_estimators": 20, "early_stopping_rounds": None, "n_jobs": 1, "seed": 3}
+SEARCH = {
+    "space": SPACE,
+    "n_trials": 9,
+    "n_estimators": 20,
+    "early_stopping_rounds": None,
+    "n_jobs": 1,
+    "seed": 3,
+}
 
 
 @pytest.fixture(scope="module")
 def parts():
-    return tr.simulate.simulate_web_search(60, n_features=16, mean_length=10, seed=1).split([0.6, 0.4])
+    return tr.simulate.simulate_web_search(60, n_features=16, mean_length=10, seed=1).split(
+        [0.6, 0.4]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +68,9 @@ def test_the_best_trial_has_the_best_score_and_its_model_is_trained(parts, found
 def test_every_trial_is_what_a_ranker_of_its_configuration_gives(parts, found):
     for trial in found.trials[:3]:
         given = {"n_estimators": 20, "random_state": 3, "n_jobs": 1, "verbose": 0}
-        ranker = tr.Ranker(metric="ndcg@10", **parameters_of(trial.configuration, given)).fit(*parts)
+        ranker = tr.Ranker(metric="ndcg@10", **parameters_of(trial.configuration, given)).fit(
+            *parts
+        )
         assert trial.score == max(ranker.evals_result_["valid"]["ndcg@10"])
         assert trial.trees == ranker.best_iteration_
 
@@ -76,7 +87,9 @@ def test_refit_on_all_data_learns_from_the_validation_data_too(parts):
     search = tr.tune(*parts, refit="train+valid", **{**SEARCH, "n_trials": 2})
     both = tr.RankingData.concat(parts, repeated="separate")
     assert search.ranker.n_trees_ == search.best.trees
-    assert np.array_equal(search.ranker.predict(both), tr.Ranker(**search.best_params).fit(both).predict(both))
+    assert np.array_equal(
+        search.ranker.predict(both), tr.Ranker(**search.best_params).fit(both).predict(both)
+    )
 
 
 def test_parameters_of_the_loss_and_of_langevin_reach_the_training(parts):
@@ -86,7 +99,9 @@ def test_parameters_of_the_loss_and_of_langevin_reach_the_training(parts):
         "langevin.shrink_rate": ("choice", 0.5),
         "min_child_samples": ("choice", 7),
     }
-    search = tr.tune(*parts, loss="ndcg-loss2++(k=4)", space=space, n_trials=1, n_estimators=8, n_jobs=1)
+    search = tr.tune(
+        *parts, loss="ndcg-loss2++(k=4)", space=space, n_trials=1, n_estimators=8, n_jobs=1
+    )
     expected = tr.Ranker(
         loss=tr.loss("ndcg-loss2++", k=4, mu=7.5),
         langevin=tr.Langevin(1e3, 0.5),
@@ -109,15 +124,23 @@ def test_a_loss_can_be_chosen_and_takes_only_its_own_parameters(parts):
 
 def test_a_configuration_that_cannot_be_trained_fails_alone(parts):
     # The second value is too large for the learning rate.
-    search = {"space": {"langevin.shrink_rate": ("choice", 1e-4, 40.0)}, "n_estimators": 3, "n_jobs": 1}
+    search = {
+        "space": {"langevin.shrink_rate": ("choice", 1e-4, 40.0)},
+        "n_estimators": 3,
+        "n_jobs": 1,
+    }
     result = tr.tune(*parts, n_trials=8, **search)
     failed = [t for t in result.trials if t.state == FAILED]
     assert failed
     assert all(t.configuration["langevin.shrink_rate"] == 40.0 for t in failed)
     assert "expected less than 1" in failed[0].error
     assert result.ranked()[-1].state == FAILED
-    with pytest.raises(DataError, match="found no trial that can be trained, trial 0 failed: langevin: shrink_rate"):
-        tr.tune(*parts, n_trials=2, **{**search, "space": {"langevin.shrink_rate": ("choice", 40.0)}})
+    with pytest.raises(
+        DataError, match="found no trial that can be trained, trial 0 failed: langevin: shrink_rate"
+    ):
+        tr.tune(
+            *parts, n_trials=2, **{**search, "space": {"langevin.shrink_rate": ("choice", 40.0)}}
+        )
 
 
 def test_pruning_stops_hopeless_trials_and_not_the_best(parts):
@@ -128,7 +151,10 @@ def test_pruning_stops_hopeless_trials_and_not_the_best(parts):
     stopped = [t for t in pruned.trials if t.state == PRUNED]
     assert stopped
     assert all(5 <= t.grown < 20 for t in stopped)
-    assert (pruned.best_configuration, pruned.best_score) == (complete.best_configuration, complete.best_score)
+    assert (pruned.best_configuration, pruned.best_score) == (
+        complete.best_configuration,
+        complete.best_score,
+    )
     assert not any(t.state == PRUNED for t in complete.trials)
 
 
@@ -136,7 +162,9 @@ def test_pruning_stops_hopeless_trials_and_not_the_best(parts):
 
 
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
-def test_an_interrupted_search_continues_as_if_it_had_not_been(parts, tmp_path, monkeypatch, sampler):
+def test_an_interrupted_search_continues_as_if_it_had_not_been(
+    parts, tmp_path, monkeypatch, sampler
+):
     search = {**SEARCH, "sampler": sampler, "n_trials": 13, "refit": None}
     whole = tr.tune(*parts, **search)
     judged = Proposer.falls_behind
@@ -177,7 +205,9 @@ tr.tune(*parts, storage=sys.argv[1], **eval(sys.argv[2]))
 
 def test_a_killed_search_continues_as_if_it_had_not_been(parts, found, tmp_path):
     storage = tmp_path / "a search?.db"
-    process = subprocess.run([sys.executable, "-c", KILLED, str(storage), repr(SEARCH)], capture_output=True)
+    process = subprocess.run(
+        [sys.executable, "-c", KILLED, str(storage), repr(SEARCH)], capture_output=True
+    )
     assert process.returncode == -signal.SIGKILL, process.stderr.decode()
     heard = []
     again = tr.tune(*parts, storage=storage, progress=lambda *what: heard.append(what), **SEARCH)
@@ -187,11 +217,16 @@ def test_a_killed_search_continues_as_if_it_had_not_been(parts, found, tmp_path)
     assert timeless(fewer) == timeless(found)[:6]
 
 
-def test_several_processes_find_the_same_and_one_that_dies_loses_only_its_trial(parts, tmp_path, monkeypatch):
+def test_several_processes_find_the_same_and_one_that_dies_loses_only_its_trial(
+    parts, tmp_path, monkeypatch
+):
     search = {**SEARCH, "n_trials": 5, "refit": None}  # the first five are never pruned
     storage = tmp_path / "tune.db"
     with monkeypatch.context() as patch:
-        patch.setattr("tautrank.experiments.tune.run_search_trial", dying_workers.dies_of_the_second_tuning_trial)
+        patch.setattr(
+            "tautrank.experiments.tune.run_search_trial",
+            dying_workers.dies_of_the_second_tuning_trial,
+        )
         two = tr.tune(*parts, storage=storage, workers=2, **{**search, "n_jobs": 2})
     whole = timeless(tr.tune(*parts, **search))
     assert timeless(two) == [trial for trial in whole if trial.number != 1]
@@ -210,7 +245,10 @@ FEW = {**SEARCH, "n_trials": 1, "n_estimators": 1, "refit": None}
         ),
         ({"metric": "map"}, "with metric ndcg@10; found map"),
         ({"sampler": "tpe"}, "with sampler random; found tpe"),
-        ({"space": {**SPACE, "num_leaves": ("int", 2, 9)}}, "with space num_leaves int, 2, 15, log; found int, 2, 9"),
+        (
+            {"space": {**SPACE, "num_leaves": ("int", 2, 9)}},
+            "with space num_leaves int, 2, 15, log; found int, 2, 9",
+        ),
         ({"lambda_l1": 0.5}, "with parameter lambda_l1 none; found 0.5"),
         ({"prune": False}, "with pruning True; found False"),
     ],
@@ -222,14 +260,18 @@ def test_the_storage_of_another_search_is_refused(parts, tmp_path, changed, said
         tr.tune(*parts, storage=storage, **{**FEW, **changed})
     assert said in str(refused.value)
     assert str(refused.value).startswith(f"{storage}: ")
-    with pytest.raises(DataError, match="holds another search, on other data; expected the same data"):
+    with pytest.raises(
+        DataError, match="holds another search, on other data; expected the same data"
+    ):
         tr.tune(parts[1], parts[0], storage=storage, **FEW)
 
 
 def test_files_that_hold_something_else_are_refused_and_left_as_they_are(parts, tmp_path):
     again = r"a search that version 0\.1\.0 stored has to start again in another file"
     optuna.create_study(storage=f"sqlite:///{tmp_path / 'optuna.db'}")
-    (tmp_path / "optuna.log").write_text('{"op_code": 0, "worker_id": "1", "study_name": "tautrank"}\n')
+    (tmp_path / "optuna.log").write_text(
+        '{"op_code": 0, "worker_id": "1", "study_name": "tautrank"}\n'
+    )
     for file, said in (
         ("optuna.db", f"is not a store of trials; expected one that tautrank made .{again}"),
         ("optuna.log", f"is not a whole SQLite file .*; expected a store of trials .{again}"),
@@ -241,12 +283,16 @@ def test_files_that_hold_something_else_are_refused_and_left_as_they_are(parts, 
 
 
 def test_a_time_limit_ends_a_search(parts, found, tmp_path, monkeypatch):
-    """By a clock that advances by a second whenever it is read: once per trial, and once per tree."""
+    """By a clock that advances by a second whenever it is read: once per trial, and once per
+    tree.
+    """
     seconds = itertools.count()
     clock = types.SimpleNamespace(monotonic=lambda: next(seconds), perf_counter=time.perf_counter)
     monkeypatch.setattr("tautrank.experiments.tune.time", clock)
     search = {**SEARCH, "storage": tmp_path / "tune.db"}
-    with pytest.raises(OptionError, match=r"timeout: found no trial that ended in 20 seconds; expected more time"):
+    with pytest.raises(
+        OptionError, match=r"timeout: found no trial that ended in 20 seconds; expected more time"
+    ):
         tr.tune(*parts, timeout=20, **search)
     heard = []
     two = tr.tune(*parts, timeout=55, progress=lambda *what: heard.append(what), **search)

@@ -1,4 +1,6 @@
-"""What Optuna does for a search: draws by seed and number, and the pruning of trials that fall behind."""
+"""What Optuna does for a search: draws by seed and number, and the pruning of trials that fall
+behind.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def run(proposer: Proposer, number: int, curve: list[float]) -> tuple[str, int]:
 
 def test_a_trial_below_the_median_is_pruned_but_not_before_a_quarter_of_the_trees(plan):
     proposer = Proposer(plan)
-    for number, level in enumerate((0.1, 0.2, 0.3, 0.4, 0.5)):  # the first five are all trained to the end
+    for number, level in enumerate(
+        (0.1, 0.2, 0.3, 0.4, 0.5)
+    ):  # the first five are all trained to the end
         assert run(proposer, number, [level] * 20) == (DONE, 20)
     assert run(proposer, 5, [0.29] * 20) == (PRUNED, 5)
     assert run(proposer, 6, [0.31] * 20) == (DONE, 20)  # median of five: 0.3
@@ -62,11 +66,16 @@ def test_a_training_that_stopped_early_counts_with_its_best_value_at_later_trees
     for number in range(5):  # the last tree, after the last checkpoint, is the best
         assert run(proposer, number, [0.3] * 10 + [0.5]) == (DONE, 11)
     assert run(proposer, 5, [0.4] * 40) == (PRUNED, 12)
-    assert run(proposer, 6, [0.6] * 10 + [0.4] * 30) == (DONE, 40)  # its best value so far is what counts
+    assert run(proposer, 6, [0.6] * 10 + [0.4] * 30) == (
+        DONE,
+        40,
+    )  # its best value so far is what counts
 
 
 def test_a_cost_is_pruned_above_the_median():
-    proposer = Proposer(plan_search("mse", "arp", {"num_leaves": ("int", 2, 9)}, {"n_estimators": 20}))
+    proposer = Proposer(
+        plan_search("mse", "arp", {"num_leaves": ("int", 2, 9)}, {"n_estimators": 20})
+    )
     for number in range(5):
         run(proposer, number, [5.0] * 20)
     assert run(proposer, 5, [5.1] * 20) == (PRUNED, 5)

@@ -1,4 +1,6 @@
-"""Trials side by side and on a cluster: a worker may die at any moment, and the store does not notice."""
+"""Trials side by side and on a cluster: a worker may die at any moment, and the store does not
+notice.
+"""
 
 from __future__ import annotations
 
@@ -67,31 +69,46 @@ def test_processes_give_the_same_store_although_they_are_stopped_and_killed(clea
 
 def test_a_trial_that_kills_every_worker_is_given_up_and_the_others_are_not(monkeypatch):
     monkeypatch.setattr(workers, "run_trial", dying_workers.dies_of_the_second_trial)
-    planned = [trial for trial in trials() if trial.title in ("trial 1, clean, mse", "trial 2, clean, mse")]
+    planned = [
+        trial for trial in trials() if trial.title in ("trial 1, clean, mse", "trial 2, clean, mse")
+    ]
     found = {trial.key: outcome for trial, outcome in choose_workers(2)(planned, Surroundings())}
     good, deadly = (found[trial.key] for trial in planned)
     assert (good.status, deadly.status) == (DONE, FAILED)
-    assert deadly.error == "its worker died 3 times (signal SIGKILL); perhaps there is not enough memory"
+    assert (
+        deadly.error
+        == "its worker died 3 times (signal SIGKILL); perhaps there is not enough memory"
+    )
     assert multiprocessing.active_children() == []
 
 
 def test_a_process_with_nothing_to_do_takes_over_what_another_died_of(monkeypatch, tmp_path):
-    monkeypatch.setattr(workers, "run_trial", dying_workers.dies_once_of_the_second_trial_while_others_are_idle)
+    monkeypatch.setattr(
+        workers, "run_trial", dying_workers.dies_once_of_the_second_trial_while_others_are_idle
+    )
     monkeypatch.setenv("DIED_ONCE", str(tmp_path / "mark"))
-    planned = [trial for trial in trials() if trial.title in ("trial 1, clean, mse", "trial 2, clean, mse")]
-    found = {trial.key: outcome.status for trial, outcome in choose_workers(2)(planned, Surroundings())}
+    planned = [
+        trial for trial in trials() if trial.title in ("trial 1, clean, mse", "trial 2, clean, mse")
+    ]
+    found = {
+        trial.key: outcome.status for trial, outcome in choose_workers(2)(planned, Surroundings())
+    }
     assert found == {trial.key: DONE for trial in planned}
     assert (tmp_path / "mark").exists()
 
 
 def test_processes_that_cannot_start_are_no_failures_of_trials(monkeypatch):
     monkeypatch.setattr(workers, "run_trial", dying_workers.IsStillborn())
-    with pytest.raises(OptionError, match=r"a new process ended before it was ready \(exit code 3\)"):
+    with pytest.raises(
+        OptionError, match=r"a new process ended before it was ready \(exit code 3\)"
+    ):
         list(choose_workers(2)(trials(), Surroundings()))
 
 
 def test_workers_die_with_a_killed_runner_and_the_store_goes_on(clean, tmp_path):
-    """The real thing: a process that runs a study on two others is killed without a chance to tidy up."""
+    """The real thing: a process that runs a study on two others is killed without a chance to tidy
+    up.
+    """
     path = tmp_path / "study.db"
     script = tmp_path / "script.py"
     script.write_text(
@@ -108,7 +125,9 @@ def test_workers_die_with_a_killed_runner_and_the_store_goes_on(clean, tmp_path)
     )
     places = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
-    ended = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, script], env=environment, capture_output=True, text=True, check=False
+    )
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     pids = [int(pid) for pid in ended.stdout.split()]
     assert len(pids) == 2
@@ -142,7 +161,9 @@ def test_dask_gives_the_same_store_although_a_worker_is_killed(clean, tmp_path):
                     pids = list(client.run(os.getpid).values())
                 os.kill(pids[0], signal.SIGKILL)
 
-        run_study(TINY, DATA, store=path, budget=BUDGET, dask=cluster.scheduler_address, progress=kill_one)
+        run_study(
+            TINY, DATA, store=path, budget=BUDGET, dask=cluster.scheduler_address, progress=kill_one
+        )
     assert content(path) == content(clean)
     assert sorted(seen[1:]) == sorted(trial.title for trial in trials())
 
@@ -151,7 +172,9 @@ def test_dask_gets_data_in_memory():
     pytest.importorskip("distributed")
     parts = simulate_web_search(40, n_features=16, mean_length=8, seed=3).split([0.5, 0.2, 0.3])
     declared = comparison(["mse"], ["ndcg@5"], repeats=1, parameters={"n_estimators": 2})
-    settled = settle(declared, DataSource((MEMORY,), held=(Splits(*parts),)), declared.planned(Budget()))
+    settled = settle(
+        declared, DataSource((MEMORY,), held=(Splits(*parts),)), declared.planned(Budget())
+    )
     found = []
     for pool in (choose_workers(1, "local"), choose_workers(1)):
         store = Store(None)
@@ -187,7 +210,10 @@ def test_a_worker_of_another_version_or_without_the_data_runs_nothing(tmp_path):
     outcome = attempt(trial.spec, Surroundings("99.0"))
     assert outcome.status == IMPOSSIBLE
     assert outcome.error.endswith("; expected 99.0, as in the study")
-    elsewhere = {**trial.spec, "data": {**trial.spec["data"], "given": [str(tmp_path / "not-here.txt")]}}
+    elsewhere = {
+        **trial.spec,
+        "data": {**trial.spec["data"], "given": [str(tmp_path / "not-here.txt")]},
+    }
     assert attempt(elsewhere, Surroundings()).status == IMPOSSIBLE
 
 
@@ -202,7 +228,10 @@ AROUND = Surroundings(held={"nothing": None})
 
 def jobs(n):
     data = {"given": [MEMORY], "fold": 1, "fingerprint": "nothing"}
-    return [Trial(number, f"key {number}", {"data": data, "number": number}) for number in range(1, n + 1)]
+    return [
+        Trial(number, f"key {number}", {"data": data, "number": number})
+        for number in range(1, n + 1)
+    ]
 
 
 def test_trials_are_answered_and_come_back_with_what_they_give():
@@ -225,14 +254,20 @@ def test_what_is_under_way_at_the_deadline_is_given_up():
 
 
 def test_a_trial_that_may_lose_its_process_once_is_lost_at_once():
-    ((trial, outcome),) = run_trials(2, dying_workers.dies, jobs(1), AROUND, most_losses=1, lost=IMPOSSIBLE)
+    ((trial, outcome),) = run_trials(
+        2, dying_workers.dies, jobs(1), AROUND, most_losses=1, lost=IMPOSSIBLE
+    )
     assert (trial.number, outcome.status) == (1, IMPOSSIBLE)
-    assert outcome.error == "its worker died once (signal SIGKILL); perhaps there is not enough memory"
+    assert (
+        outcome.error == "its worker died once (signal SIGKILL); perhaps there is not enough memory"
+    )
 
 
 def test_workers_that_are_starting_do_not_hear_ctrl_c():
     context = multiprocessing.get_context("spawn")
-    process = context.Process(target=signal.pthread_sigmask, args=(signal.SIG_BLOCK, set()), daemon=True)
+    process = context.Process(
+        target=signal.pthread_sigmask, args=(signal.SIG_BLOCK, set()), daemon=True
+    )
 
     def start_and_interrupt():
         with ignoring_ctrl_c():

@@ -1,4 +1,6 @@
-"""Models in other systems: each format is read back by a small interpreter that follows that system's own rules."""
+"""Models in other systems: each format is read back by a small interpreter that follows that
+system's own rules.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,14 @@ f32 = np.float32
 read = functools.cache(np.float32)
 
 
-# ---------------------------------------------------------------- interpreters: (content, documents, names) -> scores
+# ---------------------------------------------------------------- interpreters: (content,
+# documents, names) -> scores
 
 
 def summed(trees, documents, step, value, kind=f32):
-    """Walk each document down each tree, by `step(node, document)` until it gives None, and add the leaves."""
+    """Walk each document down each tree, by `step(node, document)` until it gives None, and add the
+    leaves.
+    """
     scores = []
     for document in documents:
         total = kind(0)
@@ -42,7 +47,9 @@ def summed(trees, documents, step, value, kind=f32):
 
 
 def solr_scores(content, X, names):
-    """MultipleAdditiveTreesModel: float32, 1e-6 on every threshold, `<=`; NaN as `missing` says, or 0."""
+    """MultipleAdditiveTreesModel: float32, 1e-6 on every threshold, `<=`; NaN as `missing` says, or
+    0.
+    """
     model = json.loads(content)
     assert model["class"] == "org.apache.solr.ltr.model.MultipleAdditiveTreesModel"
     assert {tree["weight"] for tree in model["params"]["trees"]} == {"1"}
@@ -63,8 +70,13 @@ def solr_scores(content, X, names):
 
 
 def ranklib_scores(content, X, names=None):
-    """LambdaMART: lines without `##` are joined, children have fixed places; float32, NaN is 0, `<=`."""
-    lines = [line.strip() for line in (content if isinstance(content, str) else content.decode()).splitlines()]
+    """LambdaMART: lines without `##` are joined, children have fixed places; float32, NaN is 0,
+    `<=`.
+    """
+    lines = [
+        line.strip()
+        for line in (content if isinstance(content, str) else content.decode()).splitlines()
+    ]
     assert lines[0] == "## LambdaMART"
     ensemble = ElementTree.fromstring("".join(line for line in lines if not line.startswith("##")))
     assert ensemble.tag == "ensemble"
@@ -84,7 +96,9 @@ def ranklib_scores(content, X, names=None):
 
 
 def plugin_scores(content, X, names):
-    """RankLib's text; or model/xgboost+json: float32, `<` to the first child, NaN where `missing` points."""
+    """RankLib's text; or model/xgboost+json: float32, `<` to the first child, NaN where `missing`
+    points.
+    """
     described = json.loads(content)["model"]
     assert set(described) == {"name", "model"}
     body = described["model"]
@@ -97,14 +111,20 @@ def plugin_scores(content, X, names):
             return None
         assert [node["yes"], node["no"]] == [child["nodeid"] for child in node["children"]]
         value = document[names.index(node["split"])]
-        goes_left = node["missing"] == node["yes"] if np.isnan(value) else f32(node["split_condition"]) > value
+        goes_left = (
+            node["missing"] == node["yes"]
+            if np.isnan(value)
+            else f32(node["split_condition"]) > value
+        )
         return node["children"][0 if goes_left else 1]
 
     return summed(json.loads(body["definition"]), X, step, lambda leaf: f32(leaf["leaf"]))
 
 
 def vespa_scores(content, X, names):
-    """`!(x >= t)` where default_left, else `x < t`, in doubles; the objective must be there, and be an identity."""
+    """`!(x >= t)` where default_left, else `x < t`, in doubles; the objective must be there, and be
+    an identity.
+    """
     model = json.loads(content)
     assert model["objective"] not in ("binary", "cross_entropy", "poisson", "gamma", "tweedie")
     assert list(model["pandas_categorical"]) == []
@@ -170,9 +190,11 @@ SMALL = {"n_estimators": 8, "learning_rate": 0.1, "num_leaves": 10, "min_data_in
 
 
 def at_the_thresholds(ranker, X, kind=f32):
-    """For every split a document three times: its value the threshold as a float32, and one float32 beside it.
+    """For every split a document three times: its value the threshold as a float32, and one float32
+    beside it.
 
-    LightGBM's thresholds beside 0 are of the size 1e-35, which no value has: there documents are on both sides of 0.
+    LightGBM's thresholds beside 0 are of the size 1e-35, which no value has: there documents are on
+    both sides of 0.
     """
     rng = np.random.default_rng(0)
     rows = []
@@ -181,14 +203,20 @@ def at_the_thresholds(ranker, X, kind=f32):
             near = kind(threshold)
             values = near, np.nextafter(near, kind(-math.inf)), np.nextafter(near, kind(math.inf))
             row = X[rng.integers(len(X))].astype(kind)
-            for value in values if kind is np.float64 or abs(threshold) > 1e-30 else (f32(0), f32(-1e-12), f32(1e-12)):
+            for value in (
+                values
+                if kind is np.float64 or abs(threshold) > 1e-30
+                else (f32(0), f32(-1e-12), f32(1e-12))
+            ):
                 rows.append(row.copy())
                 rows[-1][feature] = value
     return np.array(rows)
 
 
 def float32_sum(ranker, X):
-    """What a system gives that sends documents where LightGBM itself says, and adds float32 leaves one by one."""
+    """What a system gives that sends documents where LightGBM itself says, and adds float32 leaves
+    one by one.
+    """
     booster = ranker.model_.booster
     places = np.asarray(booster.predict(X, pred_leaf=True)).reshape(len(X), -1)
     total = np.zeros(len(X), f32)
@@ -226,12 +254,23 @@ def test_every_document_goes_to_the_same_leaves(format, tmp_path):
 
 @functools.cache
 def their_model():
-    """A model that LightGBM trained and saved without this library, and documents at its thresholds."""
+    """A model that LightGBM trained and saved without this library, and documents at its
+    thresholds.
+    """
     train = data()
     theirs = lightgbm.LGBMRanker(n_estimators=8, num_leaves=10, min_child_samples=5, verbose=-1)
-    theirs.fit(np.array(train.X, float), train.labels, group=train.sizes, feature_name=[f"f{i}" for i in range(1, 17)])
+    theirs.fit(
+        np.array(train.X, float),
+        train.labels,
+        group=train.sizes,
+        feature_name=[f"f{i}" for i in range(1, 17)],
+    )
     ranker = tr.Ranker.load(theirs.booster_.model_to_string().encode())
-    return theirs, ranker, np.concatenate([np.array(train.X)[:40], at_the_thresholds(ranker, np.array(train.X))])
+    return (
+        theirs,
+        ranker,
+        np.concatenate([np.array(train.X)[:40], at_the_thresholds(ranker, np.array(train.X))]),
+    )
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -245,9 +284,14 @@ def test_opensearch_follows_the_directions_of_missing_values(tmp_path):
     ranker, X = lightgbm_ranker(missing=True)
     X = np.concatenate([X[:60], at_the_thresholds(ranker, np.nan_to_num(X, nan=0.5))])
     assert np.isnan(X).any()
-    content = exported(ranker, tmp_path, "opensearch", directions=True)  # a warning would be an error
+    content = exported(
+        ranker, tmp_path, "opensearch", directions=True
+    )  # a warning would be an error
     np.testing.assert_array_equal(plugin_scores(content, X, NAMES), float32_sum(ranker, X))
-    with pytest.raises(OptionError, match="directions: found 'True' with the format solr; expected it with opensearch"):
+    with pytest.raises(
+        OptionError,
+        match="directions: found 'True' with the format solr; expected it with opensearch",
+    ):
         exported(ranker, tmp_path, "solr", directions=True)
 
 
@@ -264,26 +308,38 @@ def test_vespa_takes_doubles_at_a_threshold_where_lightgbm_does(tmp_path):
     documents = at_the_thresholds(ranker, X[:1], np.float64)
     expected = ranker.model_.booster.predict(documents, raw_score=True)
     assert len(set(expected)) > 3
-    np.testing.assert_array_equal(vespa_scores(exported(ranker, tmp_path, "vespa"), documents, NAMES), expected)
+    np.testing.assert_array_equal(
+        vespa_scores(exported(ranker, tmp_path, "vespa"), documents, NAMES), expected
+    )
 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_missing_values(format, tmp_path):
-    """The model tells them from 0; Solr from 9.2, Vespa, ONNX and LightGBM can too, the others say that they cannot."""
+    """The model tells them from 0; Solr from 9.2, Vespa, ONNX and LightGBM can too, the others say
+    that they cannot.
+    """
     ranker, X = lightgbm_ranker(missing=True)
     X = np.concatenate([X[:60], at_the_thresholds(ranker, X)])
     assert any(tree.depends_on_missing.any() for tree in ranker.model_.trees())
     if format in ("vespa", "onnx", "lightgbm"):
         content = exported(ranker, tmp_path, format)
     else:
-        sentence = "needs Solr 9.2" if format == "solr" else f"^{format}: the model tells missing values of 'f"
+        sentence = (
+            "needs Solr 9.2"
+            if format == "solr"
+            else f"^{format}: the model tells missing values of 'f"
+        )
         with pytest.warns(TautrankWarning, match=sentence):
             content = exported(ranker, tmp_path, format)
     if format in ("ranklib", "elasticsearch", "opensearch"):
         filled = np.nan_to_num(X, nan=0.0)
-        np.testing.assert_array_equal(INTERPRETERS[format](content, X, NAMES), float32_sum(ranker, filled))
+        np.testing.assert_array_equal(
+            INTERPRETERS[format](content, X, NAMES), float32_sum(ranker, filled)
+        )
     else:
-        np.testing.assert_allclose(INTERPRETERS[format](content, X, NAMES), ranker.predict(X), rtol=0, atol=2e-6)
+        np.testing.assert_allclose(
+            INTERPRETERS[format](content, X, NAMES), ranker.predict(X), rtol=0, atol=2e-6
+        )
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -291,14 +347,23 @@ def test_missing_values_that_training_never_met_are_zeros_everywhere(format, tmp
     ranker, X = lightgbm_ranker()
     holes = X[:60].copy()
     holes[np.random.default_rng(3).random(holes.shape) < 0.3] = np.nan
-    found = INTERPRETERS[format](exported(ranker, tmp_path, format), holes, NAMES)  # a warning would be an error
+    found = INTERPRETERS[format](
+        exported(ranker, tmp_path, format), holes, NAMES
+    )  # a warning would be an error
     np.testing.assert_allclose(found, ranker.predict(holes), rtol=0, atol=2e-6)
-    np.testing.assert_array_equal(ranker.predict(holes), ranker.predict(np.nan_to_num(holes, nan=0.0)))
+    np.testing.assert_array_equal(
+        ranker.predict(holes), ranker.predict(np.nan_to_num(holes, nan=0.0))
+    )
 
 
 KINDS = {
     "langevin": {"langevin": tr.Langevin(1e6, 0.5)},
-    "rf": {"loss": "lightgbm:lambdarank", "boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.6},
+    "rf": {
+        "loss": "lightgbm:lambdarank",
+        "boosting": "rf",
+        "bagging_freq": 1,
+        "bagging_fraction": 0.6,
+    },
     "dart": {"boosting": "dart"},
     "start above 0": {"loss": "lightgbm:regression"},
     "trees of one leaf": {"loss": "lightgbm:regression", "min_data_in_leaf": 10**6},
@@ -317,7 +382,9 @@ def test_leaves_of_other_kinds_of_boosting(format, kind, tmp_path):
 
 def test_early_stopping_ships_the_trees_up_to_the_best(tmp_path):
     train, valid = data(60).split([0.6, 0.4], seed=0)
-    ranker = tr.Ranker("lambdarank", n_estimators=60, num_leaves=31, early_stopping_rounds=5, min_data_in_leaf=2)
+    ranker = tr.Ranker(
+        "lambdarank", n_estimators=60, num_leaves=31, early_stopping_rounds=5, min_data_in_leaf=2
+    )
     ranker.fit(train, valid)
     assert len(ranker.evals_result_["valid"]["ndcg@10"]) > ranker.best_iteration_
     for format, trees in (("ranklib", b"<tree id="), ("vespa", b'"tree_index"')):
@@ -337,7 +404,9 @@ def test_models_of_xgboost(format, tmp_path):
     content = exported(ranker, tmp_path, format)
     if format in ("elasticsearch", "opensearch"):
         assert json.loads(content)["model"]["model"]["type"] == "model/xgboost+json"
-    np.testing.assert_allclose(INTERPRETERS[format](content, X, NAMES), ranker.predict(X), rtol=0, atol=2e-6)
+    np.testing.assert_allclose(
+        INTERPRETERS[format](content, X, NAMES), ranker.predict(X), rtol=0, atol=2e-6
+    )
 
 
 COMMITTEES = {
@@ -350,7 +419,11 @@ COMMITTEES = {
 @functools.cache
 def committee(kind):
     train = data()
-    few = {name: value for name, value in SMALL.items() if kind == "one engine" or name != "min_data_in_leaf"}
+    few = {
+        name: value
+        for name, value in SMALL.items()
+        if kind == "one engine" or name != "min_data_in_leaf"
+    }
     return tr.Ranker(**{**few, **COMMITTEES[kind]}).fit(train), np.array(train.X)
 
 
@@ -365,33 +438,55 @@ def test_committees_score_the_same_in_every_format(format, kind, tmp_path):
             exported(ranker, tmp_path, format)
         return
     # Float32 adds the leaves of a committee without rounding.
-    np.testing.assert_array_equal(INTERPRETERS[format](exported(ranker, tmp_path, format), X, NAMES), ranker.predict(X))
+    np.testing.assert_array_equal(
+        INTERPRETERS[format](exported(ranker, tmp_path, format), X, NAMES), ranker.predict(X)
+    )
 
 
-@pytest.mark.parametrize(("columns", "loss"), [("all", "xendcg"), ([3, 1], ["xendcg", "mse"])], ids=str)
+@pytest.mark.parametrize(
+    ("columns", "loss"), [("all", "xendcg"), ([3, 1], ["xendcg", "mse"])], ids=str
+)
 def test_onnx_scores_one_list_with_list_features(columns, loss, tmp_path):
     chosen = tr.ListFeatures(columns, difference=True)
     documents = data(missing=True)
-    ranker = tr.Ranker(loss, n_estimators=20, num_leaves=7, list_features=chosen, n_jobs=1).fit(documents)
+    ranker = tr.Ranker(loss, n_estimators=20, num_leaves=7, list_features=chosen, n_jobs=1).fit(
+        documents
+    )
     content = exported(ranker, tmp_path, "onnx")
     rng = np.random.default_rng(0)
     lists = [documents.X[start:end] for start, end in itertools.pairwise(documents.offsets)]
-    lists += [np.round(rng.normal(size=(n, documents.n_features)) * 3).astype(f32) for n in (1, 2, 300)]
-    lists += [np.ones((4, documents.n_features), f32), np.full((4, documents.n_features), np.nan, f32)]
+    lists += [
+        np.round(rng.normal(size=(n, documents.n_features)) * 3).astype(f32) for n in (1, 2, 300)
+    ]
+    lists += [
+        np.ones((4, documents.n_features), f32),
+        np.full((4, documents.n_features), np.nan, f32),
+    ]
     for X in lists:
-        np.testing.assert_allclose(onnx_scores(content, X, None), ranker.predict(X), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(
+            onnx_scores(content, X, None), ranker.predict(X), rtol=1e-6, atol=1e-6
+        )
     onnx = pytest.importorskip("onnx")
-    properties = {entry.key: json.loads(entry.value) for entry in onnx.load_from_string(content).metadata_props}
+    properties = {
+        entry.key: json.loads(entry.value)
+        for entry in onnx.load_from_string(content).metadata_props
+    }
     assert properties["list_features"][-1].endswith(" (difference in list)")
 
 
 def test_servers_that_score_documents_one_by_one_refuse_list_features(tmp_path):
     ranker = tr.Ranker("mse", n_estimators=2, list_features=[0]).fit(data())
     for format in {*FORMATS} - {"onnx"}:
-        reason = "LightGBM's text has no formula for them" if format == "lightgbm" else f"{format} scores documents one"
+        reason = (
+            "LightGBM's text has no formula for them"
+            if format == "lightgbm"
+            else f"{format} scores documents one"
+        )
         with pytest.raises(OptionError) as caught:
             tr.export_model(ranker, tmp_path / "model", format)
-        assert str(caught.value).startswith(f"format: found '{format}' for a model with list features, but {reason}")
+        assert str(caught.value).startswith(
+            f"format: found '{format}' for a model with list features, but {reason}"
+        )
         assert str(caught.value).endswith("expected onnx, or a model trained without list_features")
     assert not [*tmp_path.iterdir()]
 
@@ -421,7 +516,9 @@ def test_models_that_only_lightgbm_evaluates(case, tmp_path):
     X = np.array(train.X)
     X[:, 2] = train.labels * 2 + np.arange(len(X)) % 2  # categories that tell
     train = tr.RankingData.from_arrays(X, train.labels, group=train.sizes)
-    ranker = tr.Ranker("xendcg", **SMALL | {"min_data_per_group": 2, "cat_smooth": 1.0} | parameters).fit(train)
+    ranker = tr.Ranker(
+        "xendcg", **SMALL | {"min_data_per_group": 2, "cat_smooth": 1.0} | parameters
+    ).fit(train)
     for format in FORMATS:
         if format == "lightgbm":
             found = INTERPRETERS[format](exported(ranker, tmp_path, format), X, NAMES)
@@ -433,7 +530,9 @@ def test_models_that_only_lightgbm_evaluates(case, tmp_path):
 
 
 def test_zeros_that_are_missing_are_shipped_where_they_go_with_their_neighbours(tmp_path):
-    """With positive values alone, 0 left is where it would go anyway; only 0 right cannot be said."""
+    """With positive values alone, 0 left is where it would go anyway; only 0 right cannot be
+    said.
+    """
     text = (
         "tree\nversion=v4\n\nTree=0\nnum_leaves=2\nnum_cat=0\nsplit_feature=0\nthreshold=0.5\ndecision_type={}\n"
         "left_child=-1\nright_child=-2\nleaf_value=-1 1\nis_linear=0\n\n\nend of trees\n"
@@ -454,8 +553,12 @@ def test_models_of_other_tools(tmp_path):
             tr.export_model(ranker, tmp_path / "m", format)
     xgboost = pytest.importorskip("xgboost")
     with pytest.raises(OptionError, match="format: found lightgbm for a model trained by xgboost"):
-        tr.export_model(tr.Ranker("xgboost:rank:ndcg", n_estimators=2).fit(data(10)), tmp_path / "m", "lightgbm")
-    dart = tr.Ranker("xgboost:rank:ndcg", n_estimators=4, booster="dart", rate_drop=0.9, one_drop=True).fit(data(10))
+        tr.export_model(
+            tr.Ranker("xgboost:rank:ndcg", n_estimators=2).fit(data(10)), tmp_path / "m", "lightgbm"
+        )
+    dart = tr.Ranker(
+        "xgboost:rank:ndcg", n_estimators=4, booster="dart", rate_drop=0.9, one_drop=True
+    ).fit(data(10))
     scores = dart.model_.booster.predict(xgboost.DMatrix(np.array(data(10).X)), output_margin=True)
     np.testing.assert_array_equal(dart.predict(data(10)), scores)
     with pytest.raises(OptionError, match="format: found XGBoost's booster dart; expected gbtree"):
@@ -465,7 +568,9 @@ def test_models_of_other_tools(tmp_path):
 def test_onnx_that_is_not_installed(tmp_path, monkeypatch):
     ranker, _ = lightgbm_ranker(n_estimators=2)
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(MissingDependencyError, match=r"needs ONNX; install it with: pip install 'tautrank\[onnx\]'"):
+    with pytest.raises(
+        MissingDependencyError, match=r"needs ONNX; install it with: pip install 'tautrank\[onnx\]'"
+    ):
         tr.export_model(ranker, tmp_path / "m.onnx", "onnx")
     assert list(tmp_path.iterdir()) == []
 
@@ -486,7 +591,12 @@ def test_float32_thresholds_mean_the_same_for_every_float32():
 
 def test_solr_thresholds_are_the_best_there_are():
     rng = np.random.default_rng(0)
-    edges = [side * 2.0**e * (1 - d) for side in (1, -1) for e in range(-30, 3) for d in (0, 2.0**-24, 2.0**-22)]
+    edges = [
+        side * 2.0**e * (1 - d)
+        for side in (1, -1)
+        for e in range(-30, 3)
+        for d in (0, 2.0**-24, 2.0**-22)
+    ]
     usual = rng.normal(size=1500) * 10.0 ** rng.integers(-9, 9, 1500)
     thresholds = np.concatenate([usual, edges, [0.0, 1e-35, -1e-35, 1e300, -1e300]])
     written, reached = solr_thresholds(thresholds)
@@ -512,7 +622,8 @@ def test_solr_says_which_thresholds_it_moves(tmp_path):
     y = (np.arange(400) // 7) % 3
     ranker = tr.Ranker("mse", n_estimators=3, min_data_in_leaf=2).fit(X, y, group=[10] * 40)
     with pytest.warns(
-        TautrankWarning, match=r"^solr: adds 1e-6 to thresholds in float32, so \d+ of \d+ come out lower"
+        TautrankWarning,
+        match=r"^solr: adds 1e-6 to thresholds in float32, so \d+ of \d+ come out lower",
     ):
         content = exported(ranker, tmp_path, "solr")
     assert np.corrcoef(solr_scores(content, X, ["f1"]), ranker.predict(X))[0, 1] > 0.99
@@ -540,15 +651,22 @@ def test_trees_deeper_than_the_stack(tmp_path):
 
 def named_ranker():
     X = np.random.default_rng(0).normal(size=(200, 3))
-    return tr.Ranker("mse", n_estimators=3).fit(X, (X[:, 0] > 0) + (X[:, 2] > 0), group=[10] * 20), X.astype(f32)
+    return tr.Ranker("mse", n_estimators=3).fit(
+        X, (X[:, 0] > 0) + (X[:, 2] > 0), group=[10] * 20
+    ), X.astype(f32)
 
 
 def test_names_from_the_data_a_list_and_files(tmp_path):
     pandas = pytest.importorskip("pandas")
     ranker, X = named_ranker()
     y = (X[:, 0] > 0) + 1 * (X[:, 2] > 0)
-    with_names = tr.Ranker("mse", n_estimators=3).fit(pandas.DataFrame(X, columns=["a", "b", "c"]), y, group=[10] * 20)
-    assert json.loads(exported(with_names, tmp_path, "solr"))["features"] == [{"name": "a"}, {"name": "c"}]
+    with_names = tr.Ranker("mse", n_estimators=3).fit(
+        pandas.DataFrame(X, columns=["a", "b", "c"]), y, group=[10] * 20
+    )
+    assert json.loads(exported(with_names, tmp_path, "solr"))["features"] == [
+        {"name": "a"},
+        {"name": "c"},
+    ]
     (tmp_path / "names.txt").write_text("\ufeffx\n\ny \r\nz\n", encoding="utf-8")
     (tmp_path / "names.json").write_text('["x", "y", "z"]')
     (tmp_path / "features.json").write_text(
@@ -581,17 +699,25 @@ def test_lightgbm_text_carries_the_names(tmp_path):
     assert booster.feature_name() == ["bm25(title)", "b", "c"]
     np.testing.assert_array_equal(booster.predict(X, raw_score=True), ranker.predict(X))
     assert "Column_" not in text
-    with pytest.raises(OptionError, match="LightGBM cannot read the name 'a b'; expected names without ' '"):
+    with pytest.raises(
+        OptionError, match="LightGBM cannot read the name 'a b'; expected names without ' '"
+    ):
         tr.export_model(ranker, tmp_path / "m", "lightgbm", features=["a b", "b", "c"])
 
 
 def test_onnx_carries_the_names(tmp_path):
     onnx = pytest.importorskip("onnx")
     ranker, _ = named_ranker()
-    model = onnx.load_from_string(exported(ranker, tmp_path, "onnx", features=["a", "b", "ü"], name="shop"))
+    model = onnx.load_from_string(
+        exported(ranker, tmp_path, "onnx", features=["a", "b", "ü"], name="shop")
+    )
     onnx.checker.check_model(model)
     assert model.graph.name == "shop"
-    assert json.loads({p.key: p.value for p in model.metadata_props}["feature_names"]) == ["a", "b", "ü"]
+    assert json.loads({p.key: p.value for p in model.metadata_props}["feature_names"]) == [
+        "a",
+        "b",
+        "ü",
+    ]
 
 
 WRONG = {
@@ -646,10 +772,19 @@ def test_the_command_writes_what_the_function_does(tmp_path, capsys):
     ranker, _ = named_ranker()
     ranker.save(tmp_path / "model.taut")
     (tmp_path / "names.txt").write_text("a\nb\nc\n")
-    arguments = ["export", tmp_path / "model.taut", "-o", tmp_path / "shop.json", "--format", "solr"]
+    arguments = [
+        "export",
+        tmp_path / "model.taut",
+        "-o",
+        tmp_path / "shop.json",
+        "--format",
+        "solr",
+    ]
     code, out, err = run(capsys, *arguments, "--features", tmp_path / "names.txt", "--store", "s")
     assert (code, out, err) == (0, f"{tmp_path}/shop.json: 3 trees for solr\n", "")
-    tr.export_model(ranker, tmp_path / "again.json", "solr", features=["a", "b", "c"], store="s", name="shop")
+    tr.export_model(
+        ranker, tmp_path / "again.json", "solr", features=["a", "b", "c"], store="s", name="shop"
+    )
     assert (tmp_path / "shop.json").read_bytes() == (tmp_path / "again.json").read_bytes()
 
 
@@ -675,7 +810,9 @@ def test_wrong_commands_are_one_sentence(tmp_path, capsys):
 def test_warnings_are_notes_on_the_command_line(tmp_path, capsys):
     ranker, _ = lightgbm_ranker(missing=True)
     ranker.save(tmp_path / "model.taut")
-    code, _, err = run(capsys, "export", tmp_path / "model.taut", "-o", tmp_path / "m.txt", "--format", "ranklib")
+    code, _, err = run(
+        capsys, "export", tmp_path / "model.taut", "-o", tmp_path / "m.txt", "--format", "ranklib"
+    )
     assert code == 0
     assert err.startswith("note: ranklib: the model tells missing values of 'f4', 'f5', 'f6' and ")
     assert err.count("\n") == 1

@@ -1,4 +1,6 @@
-"""The exponential function in lanes: at most one unit in the last place from the exact value, compiled and plain."""
+"""The exponential function in lanes: at most one unit in the last place from the exact value,
+compiled and plain.
+"""
 
 from __future__ import annotations
 

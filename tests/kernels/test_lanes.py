@@ -9,7 +9,9 @@ from tautrank.kernels.ranking import LANES, count_before
 
 
 @njit
-def compiled(scores: np.ndarray, n: int, lane: int, begin: int, end: int, counts: np.ndarray) -> None:
+def compiled(
+    scores: np.ndarray, n: int, lane: int, begin: int, end: int, counts: np.ndarray
+) -> None:
     count_before(scores, n, lane, begin, end, counts)
 
 

@@ -16,9 +16,21 @@ pytestmark = pytest.mark.uncompiled
 @pytest.mark.parametrize(
     ("counter", "key", "answer"),
     [
-        ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
-        ("ffffffff ffffffff ffffffff ffffffff", "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
-        ("243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0", "d16cfe09 94fdcceb 5001e420 24126ea1"),
+        (
+            "00000000 00000000 00000000 00000000",
+            "00000000 00000000",
+            "6627e8d5 e169c58d bc57ac4c 9b00dbd8",
+        ),
+        (
+            "ffffffff ffffffff ffffffff ffffffff",
+            "ffffffff ffffffff",
+            "408f276d 41c83b0e a20bc7c6 6d5451fd",
+        ),
+        (
+            "243f6a88 85a308d3 13198a2e 03707344",
+            "a4093822 299f31d0",
+            "d16cfe09 94fdcceb 5001e420 24126ea1",
+        ),
     ],
 )
 def test_known_answers(counter: str, key: str, answer: str) -> None:
@@ -47,7 +59,9 @@ def test_numbers_do_not_depend_on_the_length_of_the_list() -> None:
         np.testing.assert_array_equal(drawn(fill_uniform, n), whole[:n])
 
 
-@pytest.mark.parametrize("other", [{"seed": 2}, {"seed": 1 + 2**32}, {"step": 3}, {"query": 4}, {"stream": 1}], ids=str)
+@pytest.mark.parametrize(
+    "other", [{"seed": 2}, {"seed": 1 + 2**32}, {"step": 3}, {"query": 4}, {"stream": 1}], ids=str
+)
 def test_every_part_of_the_key_gives_unrelated_numbers(other: dict[str, int]) -> None:
     a, b = drawn(fill_uniform, 20_000), drawn(fill_uniform, 20_000, **other)
     assert abs(np.corrcoef(a, b)[0, 1]) < 5 / np.sqrt(20_000)
@@ -55,7 +69,9 @@ def test_every_part_of_the_key_gives_unrelated_numbers(other: dict[str, int]) ->
 
 
 def test_neighbouring_queries_and_steps_are_unrelated() -> None:
-    firsts = np.array([[drawn(fill_uniform, 1, step=s, query=q)[0] for s in range(60)] for q in range(60)])
+    firsts = np.array(
+        [[drawn(fill_uniform, 1, step=s, query=q)[0] for s in range(60)] for q in range(60)]
+    )
     assert stats.kstest(firsts.ravel(), stats.uniform().cdf).pvalue > 1e-3
     for a, b in ((firsts[1:], firsts[:-1]), (firsts[:, 1:], firsts[:, :-1])):
         assert abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) < 5 / np.sqrt(a.size)

@@ -20,7 +20,9 @@ def test_ranks_are_those_of_a_stable_sort(dtype, distinct):
     offsets = np.cumsum([0, *sizes])
     scores = (rng.integers(-distinct, distinct, offsets[-1]) / 7).astype(dtype)
     scores[-4:] = 0.0, -0.0, -np.inf, 1e300 if dtype is np.float64 else 1e30
-    arrangement = np.concatenate([start + rng.permutation(n) for start, n in zip(offsets[:-1], sizes, strict=True)])
+    arrangement = np.concatenate(
+        [start + rng.permutation(n) for start, n in zip(offsets[:-1], sizes, strict=True)]
+    )
     ranks = np.full(scores.size, -1, np.int32)
     rank_queries(scores, arrangement, offsets, 0, offsets.size - 1, ranks)
     for start, end in itertools.pairwise(offsets):

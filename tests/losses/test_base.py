@@ -85,7 +85,11 @@ def test_what_is_printed_parses_back(text: str) -> None:
 def test_equal_parameters_are_equal_losses() -> None:
     assert loss("ndcg-loss2++", k=np.int64(5), mu=10) == NDCGLoss2PP(k=5, mu=10.0)
     assert loss("lambdarank", gain=[0, 1]) == LambdaRank(gain=(0.0, 1.0))
-    assert loss("lambdarank(gain=[0,1])") == loss("lambdarank(gain=0/1)") == LambdaRank(gain=(0.0, 1.0))
+    assert (
+        loss("lambdarank(gain=[0,1])")
+        == loss("lambdarank(gain=0/1)")
+        == LambdaRank(gain=(0.0, 1.0))
+    )
     assert loss(" LambdaRank ( k = 5 ) ") == LambdaRank(k=5)
     assert len({loss("lambdarank"), loss("lambdarank", k=30), loss("lambdarank", k=None)}) == 2
 
@@ -95,7 +99,9 @@ def test_losses_without_gains_take_the_full_list() -> None:
     family = [each for each in map(loss, REGISTRY) if isinstance(each, LambdaLoss)]
     assert [each.k for each in family] == [None if each.name in full else 30 for each in family]
     labels = np.arange(60) % 3
-    pairs = loss("ranknet").bind(labels, [0, 60]).values(np.zeros(60))  # log2(1 + e^0) for each pair
+    pairs = (
+        loss("ranknet").bind(labels, [0, 60]).values(np.zeros(60))
+    )  # log2(1 + e^0) for each pair
     assert pairs[0] == pytest.approx(20 * 20 * 3)
 
 
@@ -109,53 +115,110 @@ def test_losses_are_frozen() -> None:
     [
         (lambda: loss("lamdarank"), "unknown loss 'lamdarank'; did you mean 'lambdarank'?"),
         (lambda: loss("ndcg-loss3"), "unknown loss 'ndcg-loss3'; did you mean 'ndcg-loss"),
-        (lambda: loss(""), "loss: found ''; expected a name such as 'lambdarank' or 'lambdarank(k=5)'"),
-        (lambda: loss("lambdarank(k=5"), "loss: found 'lambdarank(k=5'; expected a name such as 'lambdarank'"),
+        (
+            lambda: loss(""),
+            "loss: found ''; expected a name such as 'lambdarank' or 'lambdarank(k=5)'",
+        ),
+        (
+            lambda: loss("lambdarank(k=5"),
+            "loss: found 'lambdarank(k=5'; expected a name such as 'lambdarank'",
+        ),
         (lambda: loss(3), "loss: found 3; expected a name such as 'lambdarank'"),
         (
             lambda: loss("lambdarank", sgima=1),
             "unknown parameter of the loss lambdarank: 'sgima'; did you mean 'sigma'?",
         ),
         (lambda: loss("lambdarank", nu=1), "unknown parameter of the loss lambdarank: 'nu'"),
-        (lambda: loss("lambdarank(k)"), "loss 'lambdarank(k)': found the option 'k'; expected name=value"),
-        (lambda: loss("lambdarank(k=)"), "loss 'lambdarank(k=)': found the option 'k='; expected name=value"),
+        (
+            lambda: loss("lambdarank(k)"),
+            "loss 'lambdarank(k)': found the option 'k'; expected name=value",
+        ),
+        (
+            lambda: loss("lambdarank(k=)"),
+            "loss 'lambdarank(k=)': found the option 'k='; expected name=value",
+        ),
         (lambda: loss("lambdarank(k=5,k=6)"), "k: given twice, as 5 and 6; expected one value"),
         (lambda: loss("lambdarank(k=5)", k=6), "k: given twice, as 5 and 6; expected one value"),
         (lambda: loss("lambdarank", k=0), "k: found 0; expected a whole number of at least 1"),
         (lambda: loss("lambdarank", k=-3), "k: found -3; expected a whole number of at least 1"),
         (lambda: loss("lambdarank", k=2.5), "k: found 2.5; expected a whole number of at least 1"),
-        (lambda: loss("lambdarank", k=True), "k: found True; expected a whole number of at least 1"),
-        (lambda: loss("lambdarank", k="five"), "k: found 'five'; expected a whole number of at least 1"),
+        (
+            lambda: loss("lambdarank", k=True),
+            "k: found True; expected a whole number of at least 1",
+        ),
+        (
+            lambda: loss("lambdarank", k="five"),
+            "k: found 'five'; expected a whole number of at least 1",
+        ),
         (lambda: loss("lambdarank", sigma=0), "sigma: found 0; expected a number above 0"),
         (lambda: loss("lambdarank", sigma=-1.5), "sigma: found -1.5; expected a number above 0"),
-        (lambda: loss("lambdarank", sigma=float("nan")), "sigma: found nan; expected a number above 0"),
+        (
+            lambda: loss("lambdarank", sigma=float("nan")),
+            "sigma: found nan; expected a number above 0",
+        ),
         (lambda: loss("lambdarank", sigma="1"), "sigma: found '1'; expected a number above 0"),
         (lambda: loss("ndcg-loss2++", mu=-1), "mu: found -1; expected a number of at least 0"),
-        (lambda: loss("lambdarank", samples=0), "samples: found 0; expected a whole number of at least 1"),
+        (
+            lambda: loss("lambdarank", samples=0),
+            "samples: found 0; expected a whole number of at least 1",
+        ),
         (
             lambda: loss("lambdarank", samples=10**6),
             "samples: found 1000000; expected a whole number of at least 1 and",
         ),
-        (lambda: loss("lambdarank", spread=-1), "spread: found -1; expected a number of at least 0"),
-        (lambda: loss("lambdarank", assignment="sotf"), "unknown assignment 'sotf'; did you mean 'soft'?"),
-        (lambda: loss("lambdarank", norm="lightgmb"), "unknown norm 'lightgmb'; did you mean 'lightgbm'?"),
+        (
+            lambda: loss("lambdarank", spread=-1),
+            "spread: found -1; expected a number of at least 0",
+        ),
+        (
+            lambda: loss("lambdarank", assignment="sotf"),
+            "unknown assignment 'sotf'; did you mean 'soft'?",
+        ),
+        (
+            lambda: loss("lambdarank", norm="lightgmb"),
+            "unknown norm 'lightgmb'; did you mean 'lightgbm'?",
+        ),
         (lambda: loss("lambdarank", gain="exp"), "unknown gain 'exp'; did you mean 'exp2'?"),
-        (lambda: loss("lambdarank", discount=[0.5, 1.0]), "discount: entry 1 of the table is 1, above entry 0"),
+        (
+            lambda: loss("lambdarank", discount=[0.5, 1.0]),
+            "discount: entry 1 of the table is 1, above entry 0",
+        ),
         (lambda: loss("mse", noise="gumble"), "unknown noise 'gumble'; did you mean 'gumbel'?"),
         (lambda: loss("mse", strength=-1), "strength: found -1; expected a number of at least 0"),
-        (lambda: loss("xendcg", gamma=1.5), "gamma: found 1.5; expected a number of at least 0 and at most 1"),
-        (lambda: loss("xendcg", gamma=-0.5), "gamma: found -0.5; expected a number of at least 0 and at most 1"),
-        (lambda: loss("xendcg", gamma=None), "gamma: found None; expected a number of at least 0 and at most 1"),
+        (
+            lambda: loss("xendcg", gamma=1.5),
+            "gamma: found 1.5; expected a number of at least 0 and at most 1",
+        ),
+        (
+            lambda: loss("xendcg", gamma=-0.5),
+            "gamma: found -0.5; expected a number of at least 0 and at most 1",
+        ),
+        (
+            lambda: loss("xendcg", gamma=None),
+            "gamma: found None; expected a number of at least 0 and at most 1",
+        ),
         (lambda: loss("xendcg", gamma="tigth"), "unknown gamma 'tigth'; did you mean 'tight'?"),
-        (lambda: loss("xendcg", hessian="neuman"), "unknown hessian 'neuman'; did you mean 'neumann'?"),
+        (
+            lambda: loss("xendcg", hessian="neuman"),
+            "unknown hessian 'neuman'; did you mean 'neumann'?",
+        ),
         (lambda: loss("listnet", target="liner"), "unknown target 'liner'; did you mean 'linear'?"),
-        (lambda: loss("mse").bind([0, 1], [0, 2], seed=-1), "seed: found -1; expected a whole number of at least 0"),
-        (lambda: loss("mse").bind([0, 1], [0, 2], n_jobs=0), "n_jobs: found 0; expected a whole number of at least 1"),
+        (
+            lambda: loss("mse").bind([0, 1], [0, 2], seed=-1),
+            "seed: found -1; expected a whole number of at least 0",
+        ),
+        (
+            lambda: loss("mse").bind([0, 1], [0, 2], n_jobs=0),
+            "n_jobs: found 0; expected a whole number of at least 1",
+        ),
         (
             lambda: loss("mse").bind([0, 1], [0, 2]).gradients([0, 1], step=-1),
             "step: found -1; expected a whole number",
         ),
-        (lambda: loss("mse").bind([0, 1], [0, 2]).gradients([0, 1], step=2**32), "step: found 4294967296; expected"),
+        (
+            lambda: loss("mse").bind([0, 1], [0, 2]).gradients([0, 1], step=2**32),
+            "step: found 4294967296; expected",
+        ),
     ],
 )
 def test_bad_options_say_what_to_change(call, sentence: str) -> None:  # type: ignore[no-untyped-def]
@@ -172,13 +235,22 @@ def test_bad_options_say_what_to_change(call, sentence: str) -> None:  # type: i
             lambda: loss("lambdarank").bind([0, 1, 2, -1], [0, 2, 4]),
             "labels[3] (query 1, document 1): found -1; expected a finite number of at least 0",
         ),
-        (lambda: loss("mse").bind([0, np.nan], [0, 1, 2]), "labels[1] (query 1, document 0): found nan; expected"),
-        (lambda: loss("mse").bind([np.inf, 0], [0, 1, 2]), "labels[0] (query 0, document 0): found inf; expected"),
+        (
+            lambda: loss("mse").bind([0, np.nan], [0, 1, 2]),
+            "labels[1] (query 1, document 0): found nan; expected",
+        ),
+        (
+            lambda: loss("mse").bind([np.inf, 0], [0, 1, 2]),
+            "labels[0] (query 0, document 0): found inf; expected",
+        ),
         (
             lambda: loss("mse").bind(["a", "b"], [0, 2]),
             "labels: found values of type <U1; expected numbers, one per document",
         ),
-        (lambda: loss("mse").bind([[0, 1]], [0, 2]), "labels: found an array of shape (1, 2); expected one number"),
+        (
+            lambda: loss("mse").bind([[0, 1]], [0, 2]),
+            "labels: found an array of shape (1, 2); expected one number",
+        ),
         (
             lambda: loss("lambdarank").bind([0, 1, 1001, 2], [0, 2, 4]),
             "labels[2] (query 1, document 0): found 1001; expected at most 1000 for the gain 2^y - 1",
@@ -196,10 +268,22 @@ def test_bad_options_say_what_to_change(call, sentence: str) -> None:  # type: i
             lambda: loss("mse").bind([0, 1], [0, 2, 1, 2]),
             "offsets[2]: found 1 after 2; expected values that never",
         ),
-        (lambda: loss("mse").bind([0, 1], [0.0, 2.0]), "offsets: found values of type float64; expected integers"),
-        (lambda: loss("mse").bind([0, 1], []), "offsets: found no value; expected 0, then the end of every list"),
-        (lambda: loss("mse").bind([0, 1], [0, 2], [1, 2]), "weights: found length 2; expected 1, one per query"),
-        (lambda: loss("mse").bind([0, 1], [0, 1, 2], [1, -2]), "weights[1]: found -2; expected a finite number"),
+        (
+            lambda: loss("mse").bind([0, 1], [0.0, 2.0]),
+            "offsets: found values of type float64; expected integers",
+        ),
+        (
+            lambda: loss("mse").bind([0, 1], []),
+            "offsets: found no value; expected 0, then the end of every list",
+        ),
+        (
+            lambda: loss("mse").bind([0, 1], [0, 2], [1, 2]),
+            "weights: found length 2; expected 1, one per query",
+        ),
+        (
+            lambda: loss("mse").bind([0, 1], [0, 1, 2], [1, -2]),
+            "weights[1]: found -2; expected a finite number",
+        ),
         (
             lambda: loss("mse").bind([0, 1], [0, 2]).gradients([0.0]),
             "scores: found length 1; expected 2, one per document",
@@ -209,7 +293,11 @@ def test_bad_options_say_what_to_change(call, sentence: str) -> None:  # type: i
             "scores[2] (query 1, document 1): found nan; expected a finite number",
         ),
         (
-            lambda: loss("lambdarank").bind([0, 1], [0, 2]).values(np.array([0.0, -np.inf], dtype=np.float32)),
+            lambda: (
+                loss("lambdarank")
+                .bind([0, 1], [0, 2])
+                .values(np.array([0.0, -np.inf], dtype=np.float32))
+            ),
             "scores[1] (query 0, document 1): found -inf; expected a finite number",
         ),
     ],
@@ -223,12 +311,18 @@ def test_bad_data_is_named(call, sentence: str) -> None:  # type: ignore[no-unty
 
 def test_any_array_of_numbers_will_do() -> None:
     labels, offsets, scores = [0, 2, 1], [0, 3], [1, 3, 2]
-    expected = loss("lambdarank").bind(labels, offsets).gradients(np.array(scores, dtype=np.float64))
+    expected = (
+        loss("lambdarank").bind(labels, offsets).gradients(np.array(scores, dtype=np.float64))
+    )
     strided = np.array([[1.0, 9.0], [3.0, 9.0], [2.0, 9.0]])[:, 0]
     for given in (scores, np.array(scores), np.array(scores, dtype=np.float16), strided):
-        for a, b in zip(loss("lambdarank").bind(labels, offsets).gradients(given), expected, strict=True):
+        for a, b in zip(
+            loss("lambdarank").bind(labels, offsets).gradients(given), expected, strict=True
+        ):
             np.testing.assert_array_equal(a, b)
-    short = loss("lambdarank").bind(np.array(labels, dtype=np.int8), np.array(offsets, dtype=np.int32))
+    short = loss("lambdarank").bind(
+        np.array(labels, dtype=np.int8), np.array(offsets, dtype=np.int32)
+    )
     np.testing.assert_array_equal(short.gradients(scores)[0], expected[0])
 
 
@@ -267,7 +361,9 @@ def test_ranges_cover_every_query_once_and_are_balanced() -> None:
     for queries in (1, 2, 7, 1000):
         costs = rng.integers(1, 50, queries) * 1e6
         ranges = balanced_ranges(costs, 4)
-        assert [query for first, last in ranges for query in range(first, last)] == list(range(queries))
+        assert [query for first, last in ranges for query in range(first, last)] == list(
+            range(queries)
+        )
         assert len(ranges) <= 16
         assert max(costs[a:b].sum() for a, b in ranges) <= costs.sum() / 16 + 2 * costs.max()
     assert balanced_ranges(np.zeros(0), 2) == [(0, 0)]
@@ -308,7 +404,9 @@ def _child(connection) -> None:  # type: ignore[no-untyped-def]
 def test_a_process_forked_after_use_works() -> None:
     objective, scores = big_objective()
     expected = float(np.abs(objective.gradients(scores)[0]).sum())
-    assert threads._shared_pool.cache_info().currsize == 1  # threads are running when the process forks
+    assert (
+        threads._shared_pool.cache_info().currsize == 1
+    )  # threads are running when the process forks
     context = multiprocessing.get_context("fork")
     mine, theirs = context.Pipe()
     child = context.Process(target=_child, args=(theirs,))

@@ -1,4 +1,6 @@
-"""The adapter for sentence-transformers, tried on a tiny model that is built from a configuration."""
+"""The adapter for sentence-transformers, tried on a tiny model that is built from a
+configuration.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ import pytest
 
 from tautrank.errors import DataError, OptionError
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tautrank[torch]'")
+torch = pytest.importorskip(
+    "torch", reason="PyTorch is not installed: pip install 'tautrank[torch]'"
+)
 
 from tautrank.losses.cross_encoder import CrossEncoderLoss  # noqa: E402
 
@@ -23,13 +27,19 @@ class Overlap(torch.nn.Module):
 
     def preprocess(self, pairs, **prompts):
         self.seen.append(len(pairs))
-        return {"words": torch.tensor([float(len({*a.split()} & {*b.split()})) for a, b in pairs]), "prompts": prompts}
+        return {
+            "words": torch.tensor([float(len({*a.split()} & {*b.split()})) for a, b in pairs]),
+            "prompts": prompts,
+        }
 
     def forward(self, features):
         return {"scores": self.weight * features["words"]}
 
 
-BATCH = [["red shoes", "blue coat"], [["red shoes", "blue hat", "red hat"], ["green hat", "blue coat"]]]
+BATCH = [
+    ["red shoes", "blue coat"],
+    [["red shoes", "blue hat", "red hat"], ["green hat", "blue coat"]],
+]
 LABELS = [torch.tensor([2, 0, 1]), torch.tensor([0.0, 1.0])]
 
 
@@ -51,7 +61,9 @@ def test_the_loss_is_that_of_the_lists_of_scores(size: int | None) -> None:
 
 def test_bad_input_is_one_sentence() -> None:
     loss = CrossEncoderLoss(Overlap(), "listnet")
-    with pytest.raises(DataError, match="expected a query, a list of documents and a list of labels"):
+    with pytest.raises(
+        DataError, match="expected a query, a list of documents and a list of labels"
+    ):
         loss([["a"], ["b"], ["c"]], LABELS)
     with pytest.raises(DataError, match=r"labels: found \[3\] per query; expected \[3, 2\]"):
         loss(BATCH, LABELS[:1])
@@ -61,16 +73,24 @@ def test_bad_input_is_one_sentence() -> None:
         CrossEncoderLoss(two, "listnet")
 
 
-def test_a_tiny_cross_encoder_learns_by_its_trainer(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tiny_cross_encoder_learns_by_its_trainer(
+    tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # accelerate would set it for all tests that follow
     reason = "sentence-transformers is not installed: pip install sentence-transformers datasets accelerate"
     pytest.importorskip("sentence_transformers", reason=reason)
     datasets = pytest.importorskip("datasets", reason=reason)
     pytest.importorskip("accelerate", reason=reason)
-    from sentence_transformers.cross_encoder import CrossEncoder, CrossEncoderTrainer, CrossEncoderTrainingArguments
+    from sentence_transformers.cross_encoder import (
+        CrossEncoder,
+        CrossEncoderTrainer,
+        CrossEncoderTrainingArguments,
+    )
     from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
 
-    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
+    (tmp_path / "vocab.txt").write_text(
+        "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+    )
     tokens = BertTokenizerFast(str(tmp_path / "vocab.txt"))
     torch.manual_seed(0)
     config = BertConfig(

@@ -1,4 +1,6 @@
-"""The process that compiles a kernel computes the same bits as every later one, which loads it from the cache."""
+"""The process that compiles a kernel computes the same bits as every later one, which loads it from
+the cache.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,19 @@ for loss in sys.argv[1:]:
 """
 
 
-# A helper that is compiled on its own and again inside a kernel comes out in two versions, whose sums are ordered
-# differently; which one a process meets depends on who compiled. These three showed it; the last two share kernels.
+# A helper that is compiled on its own and again inside a kernel comes out in two versions, whose
+# sums are ordered differently; which one a process meets depends on who compiled. These three
+# showed it; the last two share kernels.
 @pytest.mark.parametrize("losses", [["xendcg"], ["ndcg-loss1", "arp-loss1"]], ids=" ".join)
 def test_compiling_and_loading_give_the_same_bits(losses: list[str], tmp_path: Path) -> None:
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     first, second = (
-        subprocess.run([sys.executable, "-c", PROGRAM, *losses], capture_output=True, text=True, env=environment)
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM, *losses],
+            capture_output=True,
+            text=True,
+            env=environment,
+        )
         for _ in range(2)
     )
     assert first.returncode == 0, first.stderr

@@ -1,4 +1,6 @@
-"""Losses of one's own: `ListLoss`, the page that shows how to write one, and losses in other processes."""
+"""Losses of one's own: `ListLoss`, the page that shows how to write one, and losses in other
+processes.
+"""
 
 from __future__ import annotations
 
@@ -114,20 +116,28 @@ def slow_approx_ndcg(scores: np.ndarray, labels: np.ndarray, alpha: float) -> fl
     return float(1 - sum((2**labels - 1) / np.log2(1 + position)) / ideal)
 
 
-def test_it_is_short_and_the_formula_and_nears_1_minus_ndcg_as_alpha_grows(approx_ndcg: Loss) -> None:
+def test_it_is_short_and_the_formula_and_nears_1_minus_ndcg_as_alpha_grows(
+    approx_ndcg: Loss,
+) -> None:
     assert len([line for line in CODE.splitlines() if line.strip()]) <= 25
     rng = np.random.default_rng(3)
     scores, labels = rng.normal(size=12), rng.integers(0, 5, 12).astype(float)
     for alpha in (0.5, 1.0, 10.0):
-        found = dataclasses.replace(approx_ndcg, alpha=alpha).bind(labels, [0, 7, 12]).values(scores)
+        found = (
+            dataclasses.replace(approx_ndcg, alpha=alpha).bind(labels, [0, 7, 12]).values(scores)
+        )
         for query, rows in enumerate((slice(0, 7), slice(7, 12))):
-            assert found[query] == pytest.approx(slow_approx_ndcg(scores[rows], labels[rows], alpha), rel=1e-12)
+            assert found[query] == pytest.approx(
+                slow_approx_ndcg(scores[rows], labels[rows], alpha), rel=1e-12
+            )
     scores, labels = rng.permutation(20) / 2.0, rng.integers(0, 4, 20)
     sharp = dataclasses.replace(approx_ndcg, alpha=100.0).bind(labels, [0, 20]).values(scores)[0]
     assert sharp == pytest.approx(1 - tr.metric("ndcg").mean(scores, labels, [0, 20]), abs=1e-12)
 
 
-@pytest.mark.parametrize("text", ["approx-ndcg", "approx-ndcg(alpha=10)", "approx-ndcg(noise=gumbel)"])
+@pytest.mark.parametrize(
+    "text", ["approx-ndcg", "approx-ndcg(alpha=10)", "approx-ndcg(noise=gumbel)"]
+)
 def test_it_obeys_all_laws(approx_ndcg: Loss, text: str) -> None:
     laws = [name for name, check in CHECKS.items() if check.on != "data"]
     report = check_loss(text, names=laws)
@@ -136,7 +146,9 @@ def test_it_obeys_all_laws(approx_ndcg: Loss, text: str) -> None:
 
 def table_of(text: str) -> dict[str, str]:
     """Name and outcome of every check in what a terminal shows."""
-    return dict(re.findall(r"^ ([a-z][a-z0-9-]+) +(holds|fails|does not apply)  ", text, re.MULTILINE))
+    return dict(
+        re.findall(r"^ ([a-z][a-z0-9-]+) +(holds|fails|does not apply)  ", text, re.MULTILINE)
+    )
 
 
 def words_of(text: str) -> list[str]:
@@ -164,7 +176,10 @@ def test_the_mistake_of_the_page_is_found(tmp_path: Path) -> None:
     (tmp_path / "wrong.py").write_text(CODE.replace(lines[0], f"{lines[1]}{wrong[1]}\n"))
     import_losses(str(tmp_path / "wrong.py"))
     laws = [name for name, check in CHECKS.items() if check.on != "data"]
-    found = {outcome.check: outcome.detail for outcome in check_loss("approx-ndcg", names=laws).having("fails")}
+    found = {
+        outcome.check: outcome.detail
+        for outcome in check_loss("approx-ndcg", names=laws).having("fails")
+    }
     assert set(found) == {"derivative", "zero-sum"}
     assert found["zero-sum"] == said[1]
 
@@ -176,16 +191,28 @@ def test_the_programs_of_the_page_run(
     (tmp_path / "approx_ndcg.py").write_text(CODE)
     names: dict[str, object] = {}
     for block in page_blocks("python"):
-        exec(compile(block.replace("6000", "60").replace("6001", "61"), "add-a-loss.md", "exec"), names)
-    assert next(block for block in page_blocks("") if block.endswith("extremes holds\n")) in capsys.readouterr().out
-    assert {"train.txt", "vali.txt", "test.txt", "approx.db"} <= {path.name for path in tmp_path.iterdir()}
+        exec(
+            compile(block.replace("6000", "60").replace("6001", "61"), "add-a-loss.md", "exec"),
+            names,
+        )
+    assert (
+        next(block for block in page_blocks("") if block.endswith("extremes holds\n"))
+        in capsys.readouterr().out
+    )
+    assert {"train.txt", "vali.txt", "test.txt", "approx.db"} <= {
+        path.name for path in tmp_path.iterdir()
+    }
     (command,) = re.findall(r"`tautrank (study report [^`]*)`", PAGE.read_text())
     assert run(capsys, *command.split())[0] == 0
     assert "approx-ndcg" in (tmp_path / "report.html").read_text()
 
 
 def test_every_other_command_of_the_page_succeeds(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, file: Path, letor: Path, tmp_path: Path
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    file: Path,
+    letor: Path,
+    tmp_path: Path,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for source in (file, *letor.iterdir()):
@@ -198,7 +225,10 @@ def test_every_other_command_of_the_page_succeeds(
         "tune": ["--trials", "2", "--trees", "3", "--jobs", "1"],
     }
     commands = [
-        shlex.split(line) for block in page_blocks("") for line in block.splitlines() if line.startswith("taut")
+        shlex.split(line)
+        for block in page_blocks("")
+        for line in block.splitlines()
+        if line.startswith("taut")
     ]
     assert {command[1] for command in commands} == set(few)
     shown = next(block for block in page_blocks("") if "±" in block)
@@ -218,7 +248,9 @@ def test_every_other_command_of_the_page_succeeds(
 
 @dataclass(frozen=True)
 class Held(ListLoss):
-    """Pairs of unlike labels, weighted by how far apart their ranks are: weights that are not differentiated."""
+    """Pairs of unlike labels, weighted by how far apart their ranks are: weights that are not
+    differentiated.
+    """
 
     sigma: float = 1.0
     table: tuple[float, ...] = (1.0, 0.5)
@@ -249,10 +281,14 @@ def test_weights_that_are_held_are_not_differentiated() -> None:
     scores = np.array([0.0, 1.0, 2.0])
     moved = objective.frozen(np.array([2.0, 1.0, 0.0])).values(scores)[0]
     assert moved == pytest.approx(sum((1 + 0.5 * d) * np.log1p(np.exp(d)) for d in (1, 2)))
-    assert Held(k=1).bind([1, 0, 0], [0, 3]).values(scores)[0] == 0.0  # None and a number are both parameters
+    assert (
+        Held(k=1).bind([1, 0, 0], [0, 3]).values(scores)[0] == 0.0
+    )  # None and a number are both parameters
 
 
-def test_a_loss_prints_as_it_is_typed_and_takes_a_whole_number_for_a_float(approx_ndcg: Loss) -> None:
+def test_a_loss_prints_as_it_is_typed_and_takes_a_whole_number_for_a_float(
+    approx_ndcg: Loss,
+) -> None:
     assert loss("approx-ndcg", alpha=5) == loss("approx-ndcg(alpha=5.0)")
     assert str(loss("approx-ndcg", alpha=5)) == "approx-ndcg(alpha=5)"
     assert isinstance(loss("approx-ndcg(alpha=5)").alpha, float)
@@ -284,7 +320,10 @@ def calls_python(scores, labels, grad, hess):
 @pytest.mark.parametrize(
     ("make_it", "message"),
     [
-        (lambda: make(None)(), "one_list: Mine has none; expected one_list(scores, labels, grad, hess, ...)"),
+        (
+            lambda: make(None)(),
+            "one_list: Mine has none; expected one_list(scores, labels, grad, hess, ...)",
+        ),
         (
             lambda: make(lambda labels, scores, grad, hess: 0.0)(),
             "one_list: found Mine.one_list(labels, scores, grad, hess); expected one_list(scores, labels, grad, hess",
@@ -303,7 +342,9 @@ def calls_python(scores, labels, grad, hess):
     ],
     ids=["none", "order", "unknown", "method", "writes", "undefined"],
 )
-def test_what_is_wrong_with_a_function_is_one_sentence(make_it: Callable[[], object], message: str) -> None:
+def test_what_is_wrong_with_a_function_is_one_sentence(
+    make_it: Callable[[], object], message: str
+) -> None:
     with pytest.raises(OptionError) as caught:
         make_it()
     assert str(caught.value).startswith(message)
@@ -312,10 +353,13 @@ def test_what_is_wrong_with_a_function_is_one_sentence(make_it: Callable[[], obj
 
 
 def test_two_files_with_the_same_names_are_two_losses(tmp_path: Path) -> None:
-    # Both from Numba's cache, in a process that compiles neither: the second time is the one that counts.
+    # Both from Numba's cache, in a process that compiles neither: the second time is the one that
+    # counts.
     for folder, factor in (("a", "1.0"), ("b", "2.0")):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "same.py").write_text(QUICK.replace("value = 0.0", f"return {factor} * scores[0]"))
+        (tmp_path / folder / "same.py").write_text(
+            QUICK.replace("value = 0.0", f"return {factor} * scores[0]")
+        )
     code = (
         "from tautrank.losses import loss\nfrom tautrank.losses.own_losses import import_losses\n"
         "for name in ('a', 'b', 'a'):\n"
@@ -325,7 +369,9 @@ def test_two_files_with_the_same_names_are_two_losses(tmp_path: Path) -> None:
         "print(loss('quick').bind([1], [0, 1]).values([3.0])[0])\n"
     )
     for _ in range(2):
-        out = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+        out = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
         assert out.stdout.split() == ["3.0", "6.0", "3.0", "6.0"]
 
 
@@ -361,11 +407,17 @@ def test_an_index_out_of_range_is_one_sentence_with_its_line(
     function: Callable[..., float], line: str, found: str
 ) -> None:
     kind = make(function)
-    number = next(i for i, text in enumerate(Path(__file__).read_text().splitlines(), 1) if text.strip() == line)
+    number = next(
+        i
+        for i, text in enumerate(Path(__file__).read_text().splitlines(), 1)
+        if text.strip() == line
+    )
     # The list without a relevant document is never seen; the longest one is.
     objective = kind().bind([0] * 9 + [1, 0] * 3 + [1], [0, 9, 16])
     for scores in (np.zeros(16), np.zeros(16, np.float32)):
-        with pytest.raises(OptionError, match=re.escape(f"one_list: {__file__}, line {number}: {found}")) as caught:
+        with pytest.raises(
+            OptionError, match=re.escape(f"one_list: {__file__}, line {number}: {found}")
+        ) as caught:
             objective.gradients(scores)
         assert str(caught.value).endswith("; expected indices within the array")
     report = check_loss(kind(), names=["shift"])
@@ -393,24 +445,44 @@ def test_functions_are_tried_again_on_longer_lists_and_higher_labels() -> None:
         with pytest.raises(OptionError) as caught:
             kind().bind([1] * documents, [0, documents]).gradients(np.zeros(documents))
         found = f"index {tried - 1} is out of bounds for axis 0 with size 300 (a list of {tried} documents)"
-        assert str(caught.value) == f"one_list: {__file__}, line {number}: {found}; expected indices within the array"
+        assert (
+            str(caught.value)
+            == f"one_list: {__file__}, line {number}: {found}; expected indices within the array"
+        )
     with_gains = make(has_three_gains)
     assert with_gains().bind([1, 2], [0, 1, 2]).values([0.0, 0.0]).tolist() == [1.0, 3.0]
     with pytest.raises(OptionError, match="index 3 is out of bounds for axis 0 with size 3"):
         with_gains().bind([1, 1, 3, 1], [0, 1, 2, 3, 4]).gradients(np.zeros(4))
 
 
-def test_a_failure_on_a_very_long_list_is_told_without_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_on_a_very_long_list_is_told_without_its_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("tautrank.losses._list_kernel._LONGEST_WITH_LINE", 300)
-    with pytest.raises(OptionError, match=r"^one_list: .*has_room_for_300: index is out of bounds \(a list of 400 doc"):
+    with pytest.raises(
+        OptionError,
+        match=r"^one_list: .*has_room_for_300: index is out of bounds \(a list of 400 doc",
+    ):
         make(has_room_for_300)().bind([1] * 500, [0, 500]).gradients(np.zeros(500))
 
 
 def test_an_index_far_out_of_range_does_not_kill_the_process(tmp_path: Path) -> None:
     file = tmp_path / "far.py"
     file.write_text(QUICK.replace("value = 0.0", "value = grad[10**9]"))
-    command = [sys.executable, "-m", "tautrank", "theory", "check", "--import", str(file), "-c", "finite"]
-    out = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "COLUMNS": "1000"})
+    command = [
+        sys.executable,
+        "-m",
+        "tautrank",
+        "theory",
+        "check",
+        "--import",
+        str(file),
+        "-c",
+        "finite",
+    ]
+    out = subprocess.run(
+        command, capture_output=True, text=True, check=True, env={**os.environ, "COLUMNS": "1000"}
+    )
     assert "quick: 0 checks hold, 1 fails" in out.stdout
     assert f"one_list: {file}, line 12: index 1000000000 is out of bounds for axis 0" in out.stdout
 
@@ -429,7 +501,9 @@ def test_what_only_python_refuses_runs_and_what_does_not_compile_fails_its_check
 # In other processes and other commands
 
 
-def test_train_evaluate_and_rank(capsys: pytest.CaptureFixture[str], quick: Path, letor: Path, tmp_path: Path) -> None:
+def test_train_evaluate_and_rank(
+    capsys: pytest.CaptureFixture[str], quick: Path, letor: Path, tmp_path: Path
+) -> None:
     model = tmp_path / "model.taut"
     arguments = ["--loss", "quick(slope=2)", "--trees", 3, "--jobs", 1, "--model", model]
     code, _, err = run(capsys, "train", letor / "train.txt", *arguments)
@@ -443,7 +517,10 @@ def test_train_evaluate_and_rank(capsys: pytest.CaptureFixture[str], quick: Path
     assert loaded.loss == "quick(slope=2)"
     np.testing.assert_array_equal(loaded.predict(tr.read_letor(letor / "test.txt")), expected)
     assert run(capsys, "evaluate", "--model", model, letor / "test.txt")[0] == 0
-    assert run(capsys, "rank", "--model", model, letor / "test.txt", "-o", tmp_path / "scores.txt")[0] == 0
+    assert (
+        run(capsys, "rank", "--model", model, letor / "test.txt", "-o", tmp_path / "scores.txt")[0]
+        == 0
+    )
 
 
 def test_compare_in_worker_processes_knows_the_loss_and_notices_when_it_changes(
@@ -451,8 +528,25 @@ def test_compare_in_worker_processes_knows_the_loss_and_notices_when_it_changes(
 ) -> None:
     mine = tmp_path / "quick_loss.py"
     shutil.copy(quick, mine)
-    arguments = ["compare", letor / "train.txt", "--test", letor / "test.txt", "--losses", "mse,quick"]
-    arguments += ["--trees", 3, "--repeats", 2, "--jobs", 2, "--results", tmp_path / "results", "--json"]
+    arguments = [
+        "compare",
+        letor / "train.txt",
+        "--test",
+        letor / "test.txt",
+        "--losses",
+        "mse,quick",
+    ]
+    arguments += [
+        "--trees",
+        3,
+        "--repeats",
+        2,
+        "--jobs",
+        2,
+        "--results",
+        tmp_path / "results",
+        "--json",
+    ]
     code, out, err = run(capsys, *arguments, "--workers", 2, "--import", mine)
     assert code == 0, err
     found = json.loads(out)
@@ -465,7 +559,9 @@ def test_compare_in_worker_processes_knows_the_loss_and_notices_when_it_changes(
     assert len(content(tmp_path / "results")) == 6
 
 
-def test_tune_in_worker_processes(capsys: pytest.CaptureFixture[str], quick: Path, letor: Path, tmp_path: Path) -> None:
+def test_tune_in_worker_processes(
+    capsys: pytest.CaptureFixture[str], quick: Path, letor: Path, tmp_path: Path
+) -> None:
     space = tmp_path / "space.json"
     space.write_text('{"loss.slope": ["float", 0.5, 20, "log"], "num_leaves": ["int", 2, 7]}')
     code, out, err = run(
@@ -477,7 +573,9 @@ def test_tune_in_worker_processes(capsys: pytest.CaptureFixture[str], quick: Pat
     assert f"--import {quick}" in " ".join(out.split())
 
 
-def test_in_python_from_a_module_a_script_and_a_session(quick: Path, letor: Path, tmp_path: Path) -> None:
+def test_in_python_from_a_module_a_script_and_a_session(
+    quick: Path, letor: Path, tmp_path: Path
+) -> None:
     shutil.copy(quick, tmp_path / "quick_loss.py")
     use = f"""
 import tautrank as tr
@@ -495,10 +593,17 @@ if __name__ == "__main__":
     (tmp_path / "module.py").write_text("import quick_loss\n" + use)
     (tmp_path / "script.py").write_text(QUICK + use)
     for how in (["module.py"], ["script.py"]):
-        out = subprocess.run([sys.executable, *how], cwd=tmp_path, capture_output=True, text=True, check=True)
+        out = subprocess.run(
+            [sys.executable, *how], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
         assert out.stdout == "['quick', 'mse']\n"
     out = subprocess.run(
-        [sys.executable, "-"], cwd=tmp_path, input=QUICK + use, capture_output=True, text=True, check=True
+        [sys.executable, "-"],
+        cwd=tmp_path,
+        input=QUICK + use,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert out.stdout == (
         "workers: found the loss 'quick', which was typed into this session, where other processes cannot find "
@@ -506,7 +611,9 @@ if __name__ == "__main__":
     )
 
 
-def test_a_study_of_ones_own_loss(capsys: pytest.CaptureFixture[str], quick: Path, tmp_path: Path, known: None) -> None:
+def test_a_study_of_ones_own_loss(
+    capsys: pytest.CaptureFixture[str], quick: Path, tmp_path: Path, known: None
+) -> None:
     from tautrank.experiments.divide import Resampling
     from tautrank.experiments.plan import System
     from tautrank.papers.run import run_study
@@ -528,7 +635,8 @@ def test_a_study_of_ones_own_loss(capsys: pytest.CaptureFixture[str], quick: Pat
     for there in (run_study(study, data, workers=2), run_study(study, data, dask="local")):
         for system in ("lambdarank", "quick"):
             np.testing.assert_array_equal(
-                here.cell("plain", system, "ndcg@5").means, there.cell("plain", system, "ndcg@5").means
+                here.cell("plain", system, "ndcg@5").means,
+                there.cell("plain", system, "ndcg@5").means,
             )
     del REGISTRY["quick"]
     code, _, err = run(capsys, "study", "report", store)
@@ -551,7 +659,10 @@ def test_a_module_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(tmp_path)
     assert import_losses("own_module_of_losses") == ["quick"]
     (tmp_path / "needs_another.py").write_text("import no_such_thing\n")
-    with pytest.raises(OptionError, match=r"^import: needs_another: ModuleNotFoundError: No module named 'no_such_thi"):
+    with pytest.raises(
+        OptionError,
+        match=r"^import: needs_another: ModuleNotFoundError: No module named 'no_such_thi",
+    ):
         import_losses("needs_another")
 
 

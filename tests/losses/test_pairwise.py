@@ -18,7 +18,15 @@ from tautrank.metrics.gains import discount_values, gain_values
 
 pytestmark = pytest.mark.uncompiled
 
-NAMES = ["ranknet", "lambdarank", "arp-loss1", "arp-loss2", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++"]
+NAMES = [
+    "ranknet",
+    "lambdarank",
+    "arp-loss1",
+    "arp-loss2",
+    "ndcg-loss1",
+    "ndcg-loss2",
+    "ndcg-loss2++",
+]
 
 
 def ranks_of(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -55,7 +63,11 @@ def reference(
                 for sample in range(subject.samples)
             ]
 
-    ideal = ideal_top(labels, k, subject.extend, seed, step) if subject.extend and subject.k else np.zeros(n, bool)
+    ideal = (
+        ideal_top(labels, k, subject.extend, seed, step)
+        if subject.extend and subject.k
+        else np.zeros(n, bool)
+    )
 
     def weight(i: int, j: int, big_g: np.ndarray) -> float:
         if not (rank[i] <= k or rank[j] <= k or ideal[i] or ideal[j]):
@@ -100,7 +112,9 @@ def reference(
 
 
 def ideal_top(labels: np.ndarray, k: int, extend: str, seed: int, step: int) -> np.ndarray:
-    """The relevant documents of the ideal top k, by the meaning of ``extend``; random: by the words of its stream."""
+    """The relevant documents of the ideal top k, by the meaning of ``extend``; random: by the words
+    of its stream.
+    """
     n = labels.size
     best = np.lexsort((np.arange(n), labels))[::-1]
     lowest = labels[best[min(k, n) - 1]]
@@ -121,7 +135,13 @@ def ideal_top(labels: np.ndarray, k: int, extend: str, seed: int, step: int) -> 
 
 
 def scale_of_sample(
-    subject: LambdaLoss, scores: np.ndarray, labels: np.ndarray, rank: np.ndarray, sample: int, seed: int, step: int
+    subject: LambdaLoss,
+    scores: np.ndarray,
+    labels: np.ndarray,
+    rank: np.ndarray,
+    sample: int,
+    seed: int,
+    step: int,
 ) -> np.ndarray:
     """``(1 - 1/D_sampled) / (1 - 1/D_i)`` of each document, 1 where it is not defined."""
     noise = np.empty(scores.size + scores.size % 2)
@@ -132,7 +152,9 @@ def scale_of_sample(
     return np.divide(1 - discount[drawn - 1], left, out=np.ones(scores.size), where=left > 0)
 
 
-def check(subject: LambdaLoss, scores: np.ndarray, labels: np.ndarray, seed: int = 0, step: int = 0) -> None:
+def check(
+    subject: LambdaLoss, scores: np.ndarray, labels: np.ndarray, seed: int = 0, step: int = 0
+) -> None:
     objective = subject.bind(labels, [0, scores.size], seed=seed)
     value, grad, hess = reference(subject, scores, labels, seed, step)
     got_grad, got_hess = objective.gradients(scores, step)
@@ -147,7 +169,9 @@ def check(subject: LambdaLoss, scores: np.ndarray, labels: np.ndarray, seed: int
 
 def query(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
-    return rng.integers(-20, 20, n) / 16.0, rng.choice(5, n, p=[0.4, 0.25, 0.2, 0.1, 0.05]).astype(float)
+    return rng.integers(-20, 20, n) / 16.0, rng.choice(5, n, p=[0.4, 0.25, 0.2, 0.1, 0.05]).astype(
+        float
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -163,7 +187,9 @@ def test_it_is_what_the_paper_says(name: str, parameters: dict[str, object], n: 
     "more", [{}, {"norm": "lightgbm", "sigma": 1.7}, {"assignment": "soft", "samples": 3}], ids=str
 )
 @pytest.mark.parametrize("name", ["lambdarank", "ndcg-loss2++", "ranknet", "arp-loss2"])
-def test_missed_documents_meet_every_document(name: str, more: dict[str, object], extend: str) -> None:
+def test_missed_documents_meet_every_document(
+    name: str, more: dict[str, object], extend: str
+) -> None:
     for n, k in ((3, 1), (17, 1), (34, 5), (9, 9)):
         check(loss(name, k=k, extend=extend, **more), *query(n, n + k), seed=2, step=5)  # type: ignore[arg-type]
 
@@ -182,22 +208,29 @@ def test_what_extending_means() -> None:
     def push(**parameters: object) -> np.ndarray:
         return -loss("lambdarank", k=1, **parameters).bind(labels, [0, 5]).gradients(scores)[0]
 
-    # The best document is fourth; cut off at the first rank, it only meets the first document, and after
-    # extension the two better than nothing that stand above it.
+    # The best document is fourth; cut off at the first rank, it only meets the first document, and
+    # after extension the two better than nothing that stand above it.
     assert push(extend="all")[1] < push()[1]
     assert push(extend="all")[3] > push()[3]
-    np.testing.assert_array_equal(push(extend="all"), push(extend="static"))  # no ties for the first place
+    np.testing.assert_array_equal(
+        push(extend="all"), push(extend="static")
+    )  # no ties for the first place
     wide = loss("lambdarank", k=2, extend="random").bind([1, 1, 1, 0, 0, 2], [0, 6])
     taken = np.mean([wide._ideal_at(step) for step in range(600)], axis=0)  # type: ignore[attr-defined]
     np.testing.assert_allclose(taken, [0, 0, 1 / 3, 1 / 3, 1 / 3, 1], atol=0.07)
-    with pytest.raises(OptionError, match=r"extend: found all with ndcg-loss1, which counts pairs of equal labels"):
+    with pytest.raises(
+        OptionError, match=r"extend: found all with ndcg-loss1, which counts pairs of equal labels"
+    ):
         loss("ndcg-loss1", extend="all")
 
 
 @pytest.mark.parametrize("name", ["lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++"])
 @pytest.mark.parametrize(
     "parameters",
-    [{"gain": "linear", "discount": "reciprocal"}, {"gain": (0, 1, 1, 5, 9), "discount": (1.0, 0.4), "k": 3}],
+    [
+        {"gain": "linear", "discount": "reciprocal"},
+        {"gain": (0, 1, 1, 5, 9), "discount": (1.0, 0.4), "k": 3},
+    ],
     ids=["mrr-like", "tables"],
 )
 def test_gain_and_discount_are_the_metrics(name: str, parameters: dict[str, object]) -> None:
@@ -239,7 +272,8 @@ def test_mu_0_is_lambdarank_and_mu_adds_ndcg_loss2() -> None:
 
 
 def test_equal_scores_are_ranked_with_the_lower_label_first() -> None:
-    # G = 1 and the relevant document is ranked last of three, wherever it stands: w = 1 - 1/2 and 1/log2(3) - 1/2.
+    # G = 1 and the relevant document is ranked last of three, wherever it stands: w = 1 - 1/2 and
+    # 1/log2(3) - 1/2.
     for labels in ([1, 0, 0], [0, 1, 0], [0, 0, 1]):
         value = loss("lambdarank").bind(labels, [0, 3]).values([0.0, 0.0, 0.0])
         assert value[0] == pytest.approx(0.5 + (1 / math.log2(3) - 0.5))
@@ -247,7 +281,8 @@ def test_equal_scores_are_ranked_with_the_lower_label_first() -> None:
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_wide_score_ranges_cross_windows_without_a_seam(kind: type) -> None:
-    # Ranges far beyond what one pair of factors can hold, with documents on both sides of every window's edge.
+    # Ranges far beyond what one pair of factors can hold, with documents on both sides of every
+    # window's edge.
     rng = np.random.default_rng(8)
     scores = np.sort(rng.uniform(-2500, 2500, 60)).astype(kind)
     scores[::7] = scores[3]
@@ -292,7 +327,8 @@ def test_a_long_list_agrees_with_the_same_list_in_float64() -> None:
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_a_huge_mu_stays_finite(kind: type) -> None:
-    # Rows are taken four at a time: the last group of this list is filled up with rows that must add nothing.
+    # Rows are taken four at a time: the last group of this list is filled up with rows that must
+    # add nothing.
     scores, labels = query(6, 3)
     grad, hess = loss("ndcg-loss2++", mu=1e30).bind(labels, [0, 6]).gradients(scores.astype(kind))
     assert np.isfinite(grad).all()

@@ -19,7 +19,18 @@ from tautrank.metrics.gains import discount_values
 
 pytestmark = pytest.mark.uncompiled
 
-METRICS = ["ndcg", "ndcg@3", "dcg(gain=linear)@4", "err@5", "mrr", "mrr@2", "map", "map@3", "rbp", "success@2"]
+METRICS = [
+    "ndcg",
+    "ndcg@3",
+    "dcg(gain=linear)@4",
+    "err@5",
+    "mrr",
+    "mrr@2",
+    "map",
+    "map@3",
+    "rbp",
+    "success@2",
+]
 
 
 def query(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -30,7 +41,12 @@ def query(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def drawn_order(
-    subject: tr.losses.YetiLoss, scores: np.ndarray, labels: np.ndarray, seed: int, step: int, sample: int
+    subject: tr.losses.YetiLoss,
+    scores: np.ndarray,
+    labels: np.ndarray,
+    seed: int,
+    step: int,
+    sample: int,
 ) -> np.ndarray:
     noise = np.empty(-(-scores.size // GROUP) * GROUP)
     stream = NEIGHBOUR_STREAM + 256 * sample
@@ -38,13 +54,17 @@ def drawn_order(
         fill_noise(noise, np.uint64(seed), step, 0, stream)
     else:
         fill_long_tailed(noise, subject.distribution == "gumbel", np.uint64(seed), step, 0, stream)
-    return np.lexsort((np.arange(scores.size), labels, -(scores + subject.spread * noise[: scores.size])))
+    return np.lexsort(
+        (np.arange(scores.size), labels, -(scores + subject.spread * noise[: scores.size]))
+    )
 
 
 def yeti_reference(
     subject: tr.losses.YetiLoss, scores: np.ndarray, labels: np.ndarray, seed: int, step: int
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Value, gradient and hessian: every neighbouring pair is swapped, and the metric is computed again."""
+    """Value, gradient and hessian: every neighbouring pair is swapped, and the metric is computed
+    again.
+    """
     n = scores.size
     value, grad, hess = 0.0, np.zeros(n), np.zeros(n)
     metric = tr.metric(subject.metric, empty="zero")
@@ -88,7 +108,12 @@ def test_yetiloss_weighs_neighbours_by_the_change_of_the_metric(metric: str) -> 
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"distribution": "gumbel"}, {"distribution": "normal", "spread": 0.3}, {"spread": 0.0}, {"samples": 1}],
+    [
+        {"distribution": "gumbel"},
+        {"distribution": "normal", "spread": 0.3},
+        {"spread": 0.0},
+        {"samples": 1},
+    ],
     ids=str,
 )
 def test_yetiloss_by_its_noise(parameters: dict[str, object]) -> None:
@@ -127,13 +152,19 @@ def expected_metric(f: np.ndarray, gains: np.ndarray, weights: np.ndarray) -> fl
     return total
 
 
-def expected_slopes(f: np.ndarray, gains: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def expected_slopes(
+    f: np.ndarray, gains: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     steps = 1e-3 * np.eye(f.size)
-    low, mid, high = (np.array([expected_metric(f + c * e, gains, weights) for e in steps]) for c in (-1, 0, 1))
+    low, mid, high = (
+        np.array([expected_metric(f + c * e, gains, weights) for e in steps]) for c in (-1, 0, 1)
+    )
     return -(high - low) / 2e-3, -(high - 2 * mid + low) / 1e-6
 
 
-def estimates(f: np.ndarray, gains: np.ndarray, weights: np.ndarray, step: int, samples: int) -> tuple[np.ndarray, ...]:
+def estimates(
+    f: np.ndarray, gains: np.ndarray, weights: np.ndarray, step: int, samples: int
+) -> tuple[np.ndarray, ...]:
     n = f.size
     draws = Draws(f, np.arange(n), gains, np.array([0, n]), np.ones(1), samples, np.uint64(1), step)
     grad, hess, values = np.zeros(n), np.zeros(n), np.zeros(1)
@@ -146,7 +177,9 @@ def test_plrank_is_unbiased_in_both_derivatives(n: int, k: int) -> None:
     rng = np.random.default_rng(n + 10 * k)
     f, gains, weights = rng.normal(size=n), rng.random(n), discount_values(k, "log2")
     found = [estimates(f, gains, weights, step, 50) for step in range(200)]
-    for part, wanted in enumerate((*expected_slopes(f, gains, weights), [-expected_metric(f, gains, weights)])):
+    for part, wanted in enumerate(
+        (*expected_slopes(f, gains, weights), [-expected_metric(f, gains, weights)])
+    ):
         draws = np.array([each[part] for each in found])
         error = draws.std(axis=0, ddof=1) / math.sqrt(len(draws))
         assert (np.abs(draws.mean(axis=0) - wanted) <= 5 * error + 2e-6).all(), part
@@ -157,7 +190,11 @@ def test_one_ranking_term_by_term() -> None:
     n, k = 9, 4
     gains, weights = rng.random(n), discount_values(k, "log2")
     # Apart by more than the exponent range in the last: the sums there are those of a shorter list.
-    for f in (rng.normal(size=n), 30 * rng.normal(size=n), np.array([2e6, 1e6, 1e6, -1e6, 3.0, 2.0, 1.0, 0.0, -3e6])):
+    for f in (
+        rng.normal(size=n),
+        30 * rng.normal(size=n),
+        np.array([2e6, 1e6, 1e6, -1e6, 3.0, 2.0, 1.0, 0.0, -3e6]),
+    ):
         noise = np.empty(GROUP)
         fill_long_tailed(noise, True, np.uint64(1), 7, 0, POLICY_STREAM)
         order = np.argsort(-(f + noise[:n]), kind="stable")[:k]
@@ -165,7 +202,10 @@ def test_one_ranking_term_by_term() -> None:
         reward = np.append(np.cumsum((weights * gains[order])[::-1])[::-1], 0.0)
         left = [[d for d in range(n) if d not in order[:x]] for x in range(k)]
         chance = np.array(
-            [[special.softmax(f[rest])[rest.index(d)] if d in rest else 0.0 for d in range(n)] for rest in left]
+            [
+                [special.softmax(f[rest])[rest.index(d)] if d in rest else 0.0 for d in range(n)]
+                for rest in left
+            ]
         )
         for d in range(n):
             drawn = d in order

@@ -1,4 +1,6 @@
-"""ApproxNDCG and NeuralNDCG against their formulas written with whole matrices, and derivatives in closed form."""
+"""ApproxNDCG and NeuralNDCG against their formulas written with whole matrices, and derivatives in
+closed form.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def query(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check(subject: tr.losses.Loss, s: np.ndarray, y: np.ndarray, value) -> None:
-    """Value by the formula, gradient by differences of the formula, and hessian by the bound it stands for."""
+    """Value by the formula, gradient by differences of the formula, and hessian by the bound it
+    stands for.
+    """
     objective = subject.bind(y, [0, s.size])
     np.testing.assert_allclose(objective.values(s), [1.0 - value(s)], rtol=1e-11, atol=1e-11)
     grad, hess = objective.gradients(s)
@@ -52,14 +56,24 @@ def check(subject: tr.losses.Loss, s: np.ndarray, y: np.ndarray, value) -> None:
 @pytest.mark.parametrize("n", [1, 2, 9, 40])
 def test_approxndcg_is_its_formula(n: int, temperature: float) -> None:
     s, y = query(n, n)
-    check(tr.loss("approxndcg", temperature=temperature), s, y, lambda z: approx_ndcg(z, y, temperature))
+    check(
+        tr.loss("approxndcg", temperature=temperature),
+        s,
+        y,
+        lambda z: approx_ndcg(z, y, temperature),
+    )
 
 
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 8.0])
 @pytest.mark.parametrize(("n", "k"), [(1, 30), (2, 1), (9, None), (9, 4), (40, 30)])
 def test_neuralndcg_is_its_formula(n: int, k: int | None, temperature: float) -> None:
     s, y = query(n, n)
-    check(tr.loss("neuralndcg", temperature=temperature, k=k), s, y, lambda z: neural_ndcg(z, y, temperature, k))
+    check(
+        tr.loss("neuralndcg", temperature=temperature, k=k),
+        s,
+        y,
+        lambda z: neural_ndcg(z, y, temperature, k),
+    )
 
 
 def test_the_sizes_of_the_terms_are_the_hessian() -> None:
@@ -78,7 +92,9 @@ def test_the_sizes_of_the_terms_are_the_hessian() -> None:
 def test_far_apart_it_is_the_metric_and_the_temperature_is_a_unit(name: str) -> None:
     s, y = query(20, 4)
     metric = tr.metric("ndcg").per_query(s, y, [0, 20])
-    np.testing.assert_allclose(1 - tr.loss(name).bind(y, [0, 20]).values(1e6 * s), metric, atol=1e-9)
+    np.testing.assert_allclose(
+        1 - tr.loss(name).bind(y, [0, 20]).values(1e6 * s), metric, atol=1e-9
+    )
     one, two = (tr.loss(name, temperature=t).bind(y, [0, 20]) for t in (1.0, 2.0))
     np.testing.assert_allclose(two.values(2 * s), one.values(s), rtol=1e-13)
     (g1, h1), (g2, h2) = one.gradients(s), two.gradients(2 * s)

@@ -1,4 +1,6 @@
-"""The softmax family against formulas written with matrices, and its tight gamma against a linear programme."""
+"""The softmax family against formulas written with matrices, and its tight gamma against a linear
+programme.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def test_it_is_what_the_papers_say(text: str, target: np.ndarray, hessian: str) 
         grad, hess = objective.gradients(SCORES.astype(kind), 5)
         for got, want in zip((grad, hess), expected(SCORES, phi, hessian), strict=True):
             np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
-    assert objective.values(SCORES, 5)[0] == pytest.approx(-phi @ special.log_softmax(SCORES), rel=1e-12)
+    assert objective.values(SCORES, 5)[0] == pytest.approx(
+        -phi @ special.log_softmax(SCORES), rel=1e-12
+    )
 
 
 def test_the_exact_newton_step_differs_from_the_full_one_by_a_constant() -> None:
@@ -83,7 +87,9 @@ def test_neumann_stays_finite_as_one_document_takes_all(lead: float, kind: type)
     others = np.array([0, 2, 3])
     first = 1 - phi[1]
     second = -phi[others].sum()
-    np.testing.assert_allclose(grad[others], -phi[others] + q * first + q * second, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        grad[others], -phi[others] + q * first + q * second, rtol=1e-5, atol=1e-6
+    )
     assert grad[1] == pytest.approx(first + second + (q * first).sum(), abs=1e-5)
     assert np.isfinite(hess).all()
     assert (hess >= 0).all()
@@ -116,7 +122,9 @@ def test_tight_gamma_is_the_minimum(n: int) -> None:
         tight = loss("xendcg", gamma="tight").bind(labels, [0, n]).values(scores)[0]
         assert tight == pytest.approx(lowest(scores, 2**labels - 1), rel=1e-8)
         for gamma in (0.0, 0.3, 1.0, "uniform"):
-            assert tight <= loss("xendcg", gamma=gamma).bind(labels, [0, n]).values(scores)[0] + 1e-12
+            assert (
+                tight <= loss("xendcg", gamma=gamma).bind(labels, [0, n]).values(scores)[0] + 1e-12
+            )
 
 
 def test_tight_gamma_against_every_corner() -> None:
@@ -125,11 +133,17 @@ def test_tight_gamma_against_every_corner() -> None:
     corners = np.array(np.meshgrid(*[[0.0, 1.0]] * 4)).reshape(4, -1).T
     targets = 2**labels - corners
     best = (targets @ cost / targets.sum(axis=1)).min()
-    assert loss("xendcg", gamma="tight").bind(labels, [0, 4]).values(scores)[0] == pytest.approx(best, rel=1e-14)
+    assert loss("xendcg", gamma="tight").bind(labels, [0, 4]).values(scores)[0] == pytest.approx(
+        best, rel=1e-14
+    )
 
 
 def test_tight_gamma_with_equal_scores_treats_equal_documents_alike() -> None:
-    grad, _ = loss("xendcg", gamma="tight", hessian="diagonal").bind([0, 1, 0, 1], [0, 4]).gradients(np.zeros(4))
+    grad, _ = (
+        loss("xendcg", gamma="tight", hessian="diagonal")
+        .bind([0, 1, 0, 1], [0, 4])
+        .gradients(np.zeros(4))
+    )
     assert grad[0] == grad[2]
     assert grad[1] == grad[3]
 
@@ -154,7 +168,9 @@ SEEN = np.array([1.0, 0.5, 0.25, 0.1, 0.9, 1e-3])
         ("xendcg(hessian=diagonal)", 2**LABELS - 1, 1 - uniform_gamma(6, seed=0, step=0)),
     ],
 )
-def test_propensities_divide_what_a_label_earns(text: str, earned: np.ndarray, rest: np.ndarray) -> None:
+def test_propensities_divide_what_a_label_earns(
+    text: str, earned: np.ndarray, rest: np.ndarray
+) -> None:
     # A second query, with one label of 3: the constant is the mean of what the labels of both earn.
     other = {"listnet": 3.0, "listnet(target=softmax)": np.exp(3) - 1}.get(text, 7.0)
     objective = loss(text).bind([*LABELS, 3, 0], [0, 6, 8], propensities=[*SEEN, 0.5, 0.5])
@@ -163,13 +179,17 @@ def test_propensities_divide_what_a_label_earns(text: str, earned: np.ndarray, r
     grad, hess = objective.gradients([*SCORES, 0, 0])
     np.testing.assert_allclose(grad[:6], (t.sum() * rho - t) / constant, rtol=1e-12)
     np.testing.assert_allclose(hess[:6], t.sum() * rho * (1 - rho) / constant, rtol=1e-12)
-    assert objective.values([*SCORES, 0, 0])[0] == pytest.approx(-(t * np.log(rho)).sum() / constant, rel=1e-12)
+    assert objective.values([*SCORES, 0, 0])[0] == pytest.approx(
+        -(t * np.log(rho)).sum() / constant, rel=1e-12
+    )
 
 
 def test_tight_gamma_with_propensities_is_the_minimum() -> None:
     earned = (2**LABELS - 1) / SEEN
     cost = -special.log_softmax(SCORES)
-    taken = np.argmin([(earned @ cost + cost[cost <= c].sum()) / (earned.sum() + (cost <= c).sum()) for c in cost])
+    taken = np.argmin(
+        [(earned @ cost + cost[cost <= c].sum()) / (earned.sum() + (cost <= c).sum()) for c in cost]
+    )
     t = earned + (cost <= cost[taken])
     assert t @ cost / t.sum() == pytest.approx(lowest(SCORES, earned), rel=1e-8)
     value = loss("xendcg", gamma="tight").bind(LABELS, [0, 6], propensities=SEEN).values(SCORES)[0]
@@ -178,8 +198,14 @@ def test_tight_gamma_with_propensities_is_the_minimum() -> None:
 
 def test_labels_that_overflow_as_gains_keep_their_ratios() -> None:
     for text, base in (("xendcg(gamma=1)", 2.0), ("listnet(target=softmax)", np.e)):
-        weight = loss(text).bind([2000, 0, 1998, 0], [0, 2, 4], propensities=[0.5, 1, 0.25, 1]).values(np.zeros(4))
-        assert weight == pytest.approx(2 * np.log(2) / (1 + base**-2) * np.array([2.0, 4 * base**-2]), rel=1e-12)
+        weight = (
+            loss(text)
+            .bind([2000, 0, 1998, 0], [0, 2, 4], propensities=[0.5, 1, 0.25, 1])
+            .values(np.zeros(4))
+        )
+        assert weight == pytest.approx(
+            2 * np.log(2) / (1 + base**-2) * np.array([2.0, 4 * base**-2]), rel=1e-12
+        )
 
 
 def test_without_any_click_only_shares_without_a_label_are_left() -> None:
@@ -192,11 +218,15 @@ def test_without_any_click_only_shares_without_a_label_are_left() -> None:
         objective = loss(text).bind(np.zeros(2), [0, 2], propensities=[0.5, 0.5])
         assert objective.values([0.0, 0.0])[0] == pytest.approx(share * 2 * np.log(2))
         assert not np.isnan(objective.gradients([0.0, 9.0])).any()
-    assert loss("xendcg(gamma=0)").bind(np.zeros(2), [0, 2]).values([0.0, 0.0]) == 0  # an empty query, not clicks
+    assert (
+        loss("xendcg(gamma=0)").bind(np.zeros(2), [0, 2]).values([0.0, 0.0]) == 0
+    )  # an empty query, not clicks
 
 
 def patterns(relevance: np.ndarray, propensities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Every set of documents that a user may look at: the labels they leave, and the probability."""
+    """Every set of documents that a user may look at: the labels they leave, and the
+    probability.
+    """
     seen = np.array(list(itertools.product([False, True], repeat=relevance.size)))
     return seen * relevance, np.where(seen, propensities, 1 - propensities).prod(axis=1)
 
@@ -205,9 +235,13 @@ EXPECTED = ["listnet", "listnet(target=softmax)", "xendcg", "xendcg(gamma=1)", "
 
 
 @pytest.mark.parametrize("hessian", ["diagonal", "neumann", "exact"])
-@pytest.mark.parametrize("relevance", [[1, 0, 1, 0, 1], [0, 0, 0, 1, 0], [2, 0, 1, 3, 0], [0, 0, 0, 0, 0]], ids=str)
+@pytest.mark.parametrize(
+    "relevance", [[1, 0, 1, 0, 1], [0, 0, 0, 1, 0], [2, 0, 1, 3, 0], [0, 0, 0, 0, 0]], ids=str
+)
 @pytest.mark.parametrize("name", EXPECTED)
-def test_expected_over_clicks_is_the_gradient_of_the_relevance(name: str, relevance: list[float], hessian: str) -> None:
+def test_expected_over_clicks_is_the_gradient_of_the_relevance(
+    name: str, relevance: list[float], hessian: str
+) -> None:
     rng = np.random.default_rng(5)
     y, subject = np.array(relevance, float), loss(name, hessian=hessian)
     for propensities in (rng.uniform(1e-3, 1, 5), 1 / np.arange(1, 6), np.full(5, 0.01)):
@@ -215,18 +249,25 @@ def test_expected_over_clicks_is_the_gradient_of_the_relevance(name: str, releva
         found = np.zeros((2, 5))
         value = 0.0
         for labels, chance in zip(*patterns(y, propensities), strict=True):
-            # A second list fixes the mean of what labels earn in all patterns: its own label makes up for the others.
+            # A second list fixes the mean of what labels earn in all patterns: its own label makes
+            # up for the others.
             spare = _rest(name, labels)
-            objective = subject.bind([*labels, spare, 0], [0, 5, 7], propensities=[*propensities, 1, 1])
+            objective = subject.bind(
+                [*labels, spare, 0], [0, 5, 7], propensities=[*propensities, 1, 1]
+            )
             found += chance * np.array(objective.gradients([*scores, 0, 0], step=3))[:, :5]
             value += chance * objective.values([*scores, 0, 0], step=3)[0]
         truth = subject.bind([*y, _rest(name, y), 0], [0, 5, 7], propensities=np.ones(7))
-        np.testing.assert_allclose(found, np.array(truth.gradients([*scores, 0, 0], step=3))[:, :5], atol=1e-10)
+        np.testing.assert_allclose(
+            found, np.array(truth.gradients([*scores, 0, 0], step=3))[:, :5], atol=1e-10
+        )
         assert value == pytest.approx(truth.values([*scores, 0, 0], step=3)[0], abs=1e-10)
         if y.any():
             # And up to the weight of a query it is the gradient of the loss without propensities.
             plain = subject.bind(y, [0, 5]).gradients(scores, step=3)[0]
-            np.testing.assert_allclose(found[0] / np.abs(found[0]).sum(), plain / np.abs(plain).sum(), atol=1e-10)
+            np.testing.assert_allclose(
+                found[0] / np.abs(found[0]).sum(), plain / np.abs(plain).sum(), atol=1e-10
+            )
 
 
 def _rest(name: str, labels: np.ndarray) -> float:
@@ -248,7 +289,11 @@ def test_equally_relevant_documents_end_at_equal_scores(name: str) -> None:
     def end(**told: np.ndarray) -> np.ndarray:
         objective, scores = loss(name).bind(*given, **told), np.zeros(3)
         for step in range(3000):
-            grad = objective.gradients(np.tile(scores, len(labels)), step)[0].reshape(-1, 3).sum(axis=0)
+            grad = (
+                objective.gradients(np.tile(scores, len(labels)), step)[0]
+                .reshape(-1, 3)
+                .sum(axis=0)
+            )
             scores -= (2 if name == "listnet" else 50 / (50 + step)) * grad
         return scores
 
@@ -260,14 +305,21 @@ def test_equally_relevant_documents_end_at_equal_scores(name: str) -> None:
 
 def test_propensities_of_1_and_equal_sums_change_nothing() -> None:
     plain = ListNet().bind(LABELS, [0, 6]).gradients(SCORES)
-    for a, b in zip(ListNet().bind(LABELS, [0, 6], propensities=np.ones(6)).gradients(SCORES), plain, strict=True):
+    for a, b in zip(
+        ListNet().bind(LABELS, [0, 6], propensities=np.ones(6)).gradients(SCORES),
+        plain,
+        strict=True,
+    ):
         np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize(
     ("propensities", "sentence"),
     [
-        ([1, 1, 1, 0, 1, 1], "propensities[3] (query 1, document 1): found 0; expected a number above 0 and at most 1"),
+        (
+            [1, 1, 1, 0, 1, 1],
+            "propensities[3] (query 1, document 1): found 0; expected a number above 0 and at most 1",
+        ),
         (
             [1, 1, 1, 1, 1, 1.5],
             "propensities[5] (query 1, document 3): found 1.5; expected a number above 0 and at most 1",

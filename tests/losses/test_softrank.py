@@ -61,7 +61,9 @@ def a_list(n: int, seed: int, relevant: float = 0.5) -> tuple[np.ndarray, np.nda
     return rng.integers(-10, 10, n) / 4.0, labels
 
 
-@pytest.mark.parametrize(("sigma", "expected"), [(0.5, 0.67430413), (1.0, 0.69089171), (2.0, 0.68567990)])
+@pytest.mark.parametrize(
+    ("sigma", "expected"), [(0.5, 0.67430413), (1.0, 0.69089171), (2.0, 0.68567990)]
+)
 @pytest.mark.parametrize("k", [None, 4, 10])
 def test_check_values(sigma: float, expected: float, k: int | None) -> None:
     scores, labels = CHECK
@@ -84,11 +86,14 @@ def test_two_documents_in_closed_form() -> None:
 @pytest.mark.parametrize("n", [1, 2, 5, 15, 16, 17, 31, 32, 33, 48, 64, 65, 66, 97])
 @pytest.mark.parametrize("k", [None, 1, 5, 6, 10, 70])
 def test_values_and_gradients_follow_the_recursion_over_contests(n: int, k: int | None) -> None:
-    # Sizes around blocks of 16 documents, groups of 5 ranks, segments of 32 contests and tables of powers for 64.
+    # Sizes around blocks of 16 documents, groups of 5 ranks, segments of 32 contests and tables of
+    # powers for 64.
     scores, labels = a_list(n, seed=n)
     for sigma in (0.2, 1.0):
         objective = loss("softrank", k=k, sigma=sigma).bind(labels, [0, n])
-        assert objective.values(scores)[0] == pytest.approx(1 - soft_ndcg(scores, labels, sigma, k), abs=1e-11)
+        assert objective.values(scores)[0] == pytest.approx(
+            1 - soft_ndcg(scores, labels, sigma, k), abs=1e-11
+        )
         grad, _ = objective.gradients(scores)
         for document in np.random.default_rng(n).choice(n, min(n, 3), replace=False):
             step = np.zeros(n)
@@ -97,7 +102,9 @@ def test_values_and_gradients_follow_the_recursion_over_contests(n: int, k: int 
             assert grad[document] == pytest.approx(slope, rel=1e-6, abs=1e-9)
 
 
-@pytest.mark.parametrize("text", ["gain=linear", "discount=reciprocal", "discount=reciprocal,k=3", "gain=linear,k=7"])
+@pytest.mark.parametrize(
+    "text", ["gain=linear", "discount=reciprocal", "discount=reciprocal,k=3", "gain=linear,k=7"]
+)
 def test_gain_and_discount_are_those_of_the_metric(text: str) -> None:
     scores, labels = a_list(20, seed=3)
     subject = loss(f"softrank({text})")
@@ -116,8 +123,8 @@ def test_a_table_of_discounts_is_a_cutoff_of_its_own() -> None:
 
 
 def test_soft_ndcg_may_exceed_1() -> None:
-    # Each of four equal documents has the rank of three coins: the four together fill the first three ranks more than
-    # once, which no ranking does.
+    # Each of four equal documents has the rank of three coins: the four together fill the first
+    # three ranks more than once, which no ranking does.
     discount = discount_values(3)
     expected = 4 * (discount @ np.array([1, 3, 3]) / 8) / discount.sum()
     value = loss("softrank", k=3).bind([2, 2, 2, 2], [0, 4]).values(np.zeros(4))[0]
@@ -143,7 +150,8 @@ def test_gradients_are_bounded_by_sigma_times_the_curvature(
 
 
 def test_the_curvature_sets_both_sides_of_a_contest_off_against_each_other() -> None:
-    # Where only the difference of a pair matters, w_im is what the gradient itself is made of: move the two alone.
+    # Where only the difference of a pair matters, w_im is what the gradient itself is made of: move
+    # the two alone.
     scores, labels = a_list(9, seed=6)
     sigma, n = 0.8, 9
     pairs = np.zeros((n, n))
@@ -158,7 +166,9 @@ def test_the_curvature_sets_both_sides_of_a_contest_off_against_each_other() -> 
                 step = np.zeros((n, n))
                 step[i, m], step[m, i] = 1e-5, -1e-5
                 pairs[i, m] = (value(chances + step) - value(chances - step)) / 2e-5
-    density = np.exp(-((scores[:, np.newaxis] - scores) ** 2) / (4 * sigma**2)) / (2 * sigma * np.sqrt(np.pi))
+    density = np.exp(-((scores[:, np.newaxis] - scores) ** 2) / (4 * sigma**2)) / (
+        2 * sigma * np.sqrt(np.pi)
+    )
     grad, hess = loss("softrank", sigma=sigma).bind(labels, [0, n]).gradients(scores)
     np.testing.assert_allclose(grad, -(pairs * density).sum(axis=1), atol=1e-9)
     np.testing.assert_allclose(hess, (np.abs(pairs) * density).sum(axis=1) / sigma, atol=1e-9)
@@ -201,7 +211,9 @@ def test_it_is_near_the_expected_metric_and_not_the_same() -> None:
     differences, errors = [], []
     for sigma in (0.5, 1.0, 2.0):
         noisy = np.array(scores) + sigma * np.random.default_rng(2).standard_normal((draws, 4))
-        sampled = metric("ndcg").per_query(noisy.ravel(), np.tile(labels, draws), np.arange(draws + 1) * 4)
+        sampled = metric("ndcg").per_query(
+            noisy.ravel(), np.tile(labels, draws), np.arange(draws + 1) * 4
+        )
         soft = 1 - loss("softrank", sigma=sigma).bind(labels, [0, 4]).values(scores)[0]
         differences.append(abs(soft - sampled.mean()))
         errors.append(sampled.std() / np.sqrt(draws))
@@ -228,7 +240,9 @@ def test_float32_lanes_agree_with_float64(k: int | None, spread: float) -> None:
     labels = rng.choice(5, sizes.sum(), p=[0.5, 0.3, 0.1, 0.05, 0.05])
     scores = (spread * rng.standard_normal(sizes.sum())).astype(np.float32)
     objective = loss("softrank", k=k).bind(labels, offsets)
-    for narrow, wide in zip(objective.gradients(scores), objective.gradients(scores.astype(np.float64)), strict=True):
+    for narrow, wide in zip(
+        objective.gradients(scores), objective.gradients(scores.astype(np.float64)), strict=True
+    ):
         np.testing.assert_allclose(narrow, wide, rtol=2e-5, atol=1e-6)
 
 
@@ -239,7 +253,11 @@ def test_the_probabilities_of_float32_lanes_are_as_good_as_float32_can_say() -> 
     nowhere = np.full(kernel.LANES, -1, dtype=np.int32)
     for scores in own:
         beaten, density = np.empty((2, 2 * kernel.LANES), dtype=np.float32)
-        kernel.contests(kernel.Block(other, scores, nowhere, sigma, False, 0.0, beaten, density, *[other] * 5), 0, 2)
+        kernel.contests(
+            kernel.Block(other, scores, nowhere, sigma, False, 0.0, beaten, density, *[other] * 5),
+            0,
+            2,
+        )
         x = ((other[:, np.newaxis].astype(np.float64) - scores) / (2 * sigma)).ravel()
         np.testing.assert_allclose(beaten, special.erfc(-x) / 2, rtol=0, atol=2.5e-7)
         height = 1 / (2 * sigma * np.sqrt(np.pi))
@@ -258,7 +276,9 @@ def test_a_discount_is_a_sum_of_powers(discount: str, tolerance: float) -> None:
         by_rank = discount_values(n + 1, discount)
         powers = (1 - gaps) ** np.arange(n + 1)[:, np.newaxis] @ coefficients
         np.testing.assert_allclose(powers[:n], by_rank[:n], rtol=tolerance)
-        np.testing.assert_allclose(np.diff(powers), np.diff(by_rank), rtol=1.5 * tolerance, atol=1e-14)
+        np.testing.assert_allclose(
+            np.diff(powers), np.diff(by_rank), rtol=1.5 * tolerance, atol=1e-14
+        )
 
 
 @pytest.mark.parametrize(("n", "terms"), [(64, 12), (256, 12), (1024, 16)])
@@ -316,8 +336,11 @@ for k in (None, 10):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the unit of ru_maxrss differs")
 def test_long_lists_take_little_memory() -> None:
-    # Three arrays of 16 float32 a document for the contests of a block are 10 MB; n^2 would be 10 GB.
-    grown = subprocess.run([sys.executable, "-c", LONG_LIST], check=True, capture_output=True, text=True).stdout.split()
+    # Three arrays of 16 float32 a document for the contests of a block are 10 MB; n^2 would be 10
+    # GB.
+    grown = subprocess.run(
+        [sys.executable, "-c", LONG_LIST], check=True, capture_output=True, text=True
+    ).stdout.split()
     assert len(grown) == 2
     assert all(int(kilobytes) < 40_000 for kilobytes in grown)
 
@@ -334,14 +357,18 @@ def test_sampling_is_stochasticrank_without_its_shift_and_acceleration(k: int | 
     )
     for mine, theirs in zip(objective.gradients(scores, 2), same.gradients(scores, 2), strict=True):
         np.testing.assert_array_equal(mine, theirs)
-    np.testing.assert_allclose(objective.values(scores, 2), np.array([2.0, 1.0]) + same.values(scores, 2), rtol=1e-12)
+    np.testing.assert_allclose(
+        objective.values(scores, 2), np.array([2.0, 1.0]) + same.values(scores, 2), rtol=1e-12
+    )
 
 
 def test_sampled_values_are_one_minus_the_metric_and_0_without_a_relevant_document() -> None:
     objective = loss("softrank", estimator="ccs", samples=500).bind([0, 0, 1, 2, 0, 0], [0, 4, 6])
     values = objective.values([*CHECK[0], 1.0, 2.0])
     noisy = np.array(CHECK[0]) + np.random.default_rng(1).standard_normal((20_000, 4))
-    sampled = metric("ndcg").per_query(noisy.ravel(), np.tile(CHECK[1], 20_000), np.arange(20_001) * 4)
+    sampled = metric("ndcg").per_query(
+        noisy.ravel(), np.tile(CHECK[1], 20_000), np.arange(20_001) * 4
+    )
     assert values[0] == pytest.approx(1 - sampled.mean(), abs=5 * sampled.std() / np.sqrt(500))
     assert values[1] == 0
 
@@ -358,13 +385,16 @@ def test_sampled_values_are_one_minus_the_metric_and_0_without_a_relevant_docume
         ({"discount": []}, "discount: found an empty table"),
     ],
 )
-def test_bad_parameters_are_one_clear_sentence(parameters: dict[str, object], sentence: str) -> None:
+def test_bad_parameters_are_one_clear_sentence(
+    parameters: dict[str, object], sentence: str
+) -> None:
     with pytest.raises(OptionError, match=sentence.replace("?", r"\?")):
         loss("softrank", **parameters)
 
 
 @pytest.mark.parametrize(
-    "text", ["softrank", "softrank(k=10,sigma=0.5)", "softrank(estimator=ccs,samples=4,scale=plain)"]
+    "text",
+    ["softrank", "softrank(k=10,sigma=0.5)", "softrank(estimator=ccs,samples=4,scale=plain)"],
 )
 def test_what_is_printed_parses_back(text: str) -> None:
     assert str(loss(text)) == text

@@ -1,4 +1,6 @@
-"""StochasticRank and REINFORCE: draws against brute force, means against exact derivatives, and the user's hook."""
+"""StochasticRank and REINFORCE: draws against brute force, means against exact derivatives, and the
+user's hook.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,15 @@ from tautrank.errors import DataError, OptionError
 from tautrank.kernels.normal import GROUP, fill_noise
 from tautrank.kernels.randomness import philox
 from tautrank.kernels.streams import SMOOTHING_STREAM
-from tautrank.losses import REGISTRY, Objective, Reinforce, ScaleFreeMetric, SmoothedLoss, StochasticRank, loss
+from tautrank.losses import (
+    REGISTRY,
+    Objective,
+    Reinforce,
+    ScaleFreeMetric,
+    SmoothedLoss,
+    StochasticRank,
+    loss,
+)
 from tautrank.losses._smoothing_kernel import first_documents
 from tautrank.metrics import DCGRR, NDCG, Metric, metric
 from tautrank.metrics.ranked import reader_parts
@@ -39,11 +49,17 @@ def noise(n: int, seed: int = 0, step: int = 0, query: int = 0, sample: int = 0)
 def worth(subject: Metric, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """The metric of many scorings (rows) of the same documents; 0 where it skips the list."""
     rows, n = scores.shape
-    return np.nan_to_num(subject.per_query(scores.ravel(), np.tile(labels, rows), np.arange(rows + 1) * n))
+    return np.nan_to_num(
+        subject.per_query(scores.ravel(), np.tile(labels, rows), np.arange(rows + 1) * n)
+    )
 
 
-def terms_by_brute_force(subject: SmoothedLoss, z: np.ndarray, y: np.ndarray, e: np.ndarray) -> np.ndarray:
-    """The terms of each document's estimate (a row), each jump the difference of two evaluations of the metric."""
+def terms_by_brute_force(
+    subject: SmoothedLoss, z: np.ndarray, y: np.ndarray, e: np.ndarray
+) -> np.ndarray:
+    """The terms of each document's estimate (a row), each jump the difference of two evaluations of
+    the metric.
+    """
     judge = subject.metric
     assert isinstance(judge, Metric)
     n, sigma, mu = z.size, subject.sigma, subject._shift_by_label
@@ -51,14 +67,24 @@ def terms_by_brute_force(subject: SmoothedLoss, z: np.ndarray, y: np.ndarray, e:
     if isinstance(subject, Reinforce):
         gap = worth(judge, z[np.newaxis], y) - worth(judge, t[np.newaxis], y)
         return (gap * e / sigma)[:, np.newaxis]
-    points = np.zeros((n, 1)) if judge.name == "dcg-rr" else np.array([np.delete(t, j) for j in range(n)])
+    points = (
+        np.zeros((n, 1))
+        if judge.name == "dcg-rr"
+        else np.array([np.delete(t, j) for j in range(n)])
+    )
     sides = []
     for side in (1.0, -1.0):
         placed = np.broadcast_to(t, (*points.shape, n)).copy()
         for j in range(n):
             placed[j, :, j] = points[j] + side * 1e-9
-        sides.append(-worth(judge, placed.reshape(-1, n), y).reshape(points.shape) if points.size else points)
-    return (sides[0] - sides[1]) * stats.norm.pdf((points - z[:, np.newaxis]) / sigma + mu * y[:, np.newaxis]) / sigma
+        sides.append(
+            -worth(judge, placed.reshape(-1, n), y).reshape(points.shape) if points.size else points
+        )
+    return (
+        (sides[0] - sides[1])
+        * stats.norm.pdf((points - z[:, np.newaxis]) / sigma + mu * y[:, np.newaxis])
+        / sigma
+    )
 
 
 def by_brute_force(
@@ -66,7 +92,8 @@ def by_brute_force(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Gradient and hessian of one query of weight 1."""
     draws = [
-        terms_by_brute_force(subject, z, y, noise(z.size, seed, step, 0, sample)) for sample in range(subject.samples)
+        terms_by_brute_force(subject, z, y, noise(z.size, seed, step, 0, sample))
+        for sample in range(subject.samples)
     ]
     g = np.mean([terms.sum(axis=1) for terms in draws], axis=0)
     mass = np.mean([np.abs(terms).sum(axis=1) for terms in draws], axis=0)
@@ -103,15 +130,22 @@ def test_a_draw_is_what_the_theorem_says(name: str, estimate: str) -> None:
             for got, want in zip(objective.gradients(z.astype(kind), 4), expected, strict=True):
                 np.testing.assert_allclose(got, want, rtol=0, atol=tolerance * size)
         drawn = [
-            z + subject.sigma * (noise(n, 9, 4, 0, s) - subject._shift_by_label * y) for s in range(subject.samples)
+            z + subject.sigma * (noise(n, 9, 4, 0, s) - subject._shift_by_label * y)
+            for s in range(subject.samples)
         ]
         judge = subject.metric
         assert isinstance(judge, Metric)
-        assert objective.values(z, 4)[0] == pytest.approx(-worth(judge, np.array(drawn), y).mean(), abs=1e-13)
+        assert objective.values(z, 4)[0] == pytest.approx(
+            -worth(judge, np.array(drawn), y).mean(), abs=1e-13
+        )
 
 
-def jumps_by_removal(name: str, z: np.ndarray, y: np.ndarray, sigma: float, e: np.ndarray) -> np.ndarray:
-    """The estimate for a long list, from the formula of neighbours changing places, with document j taken out."""
+def jumps_by_removal(
+    name: str, z: np.ndarray, y: np.ndarray, sigma: float, e: np.ndarray
+) -> np.ndarray:
+    """The estimate for a long list, from the formula of neighbours changing places, with document j
+    taken out.
+    """
     subject = metric(name)
     gains, weights = reader_parts(subject, y, np.array([0, y.size]))
     drops = -np.diff(weights, append=0.0)
@@ -127,7 +161,19 @@ def jumps_by_removal(name: str, z: np.ndarray, y: np.ndarray, sigma: float, e: n
 
 
 @pytest.mark.parametrize(
-    "name", ["ndcg", "ndcg@100", "ndcg@10", "err", "err@30", "mrr", "mrr@7", "mrr(relevant=4)", "success@5", "rbp"]
+    "name",
+    [
+        "ndcg",
+        "ndcg@100",
+        "ndcg@10",
+        "err",
+        "err@30",
+        "mrr",
+        "mrr@7",
+        "mrr(relevant=4)",
+        "success@5",
+        "rbp",
+    ],
 )
 @pytest.mark.parametrize("n", [100, 600])
 def test_long_lists(name: str, n: int) -> None:
@@ -137,7 +183,9 @@ def test_long_lists(name: str, n: int) -> None:
     objective = loss("stochasticrank", metric=name, mu=0, sfa=False).bind(y, [0, n], seed=3)
     expected = jumps_by_removal(name, z, y, 1.0, noise(n, 3, 1))
     np.testing.assert_allclose(objective.gradients(z, 1)[0], expected, rtol=0, atol=1e-14)
-    np.testing.assert_allclose(objective.gradients(z.astype(np.float32), 1)[0], expected, rtol=0, atol=2e-7)
+    np.testing.assert_allclose(
+        objective.gradients(z.astype(np.float32), 1)[0], expected, rtol=0, atol=2e-7
+    )
 
 
 @pytest.mark.uncompiled
@@ -153,16 +201,21 @@ def test_a_certain_stop_at_any_rank() -> None:
         e = noise(60, step=step)
         first.add(int((z + e > (z + e)[y > 0].max()).sum()))
         np.testing.assert_allclose(
-            objective.gradients(z, step)[0], jumps_by_removal("mrr", z, y, 1.0, e), rtol=0, atol=1e-14
+            objective.gradients(z, step)[0],
+            jumps_by_removal("mrr", z, y, 1.0, e),
+            rtol=0,
+            atol=1e-14,
         )
     assert {14, 15, 16} <= first  # on both sides of the end of a vector
 
 
 def expected_value(name: str, x: np.ndarray, y: np.ndarray) -> float:
-    """The exact mean of a metric of scores ``N(x, 1)``, by integrating over the score of each document.
+    """The exact mean of a metric of scores ``N(x, 1)``, by integrating over the score of each
+    document.
 
-    Given the score t of document i, every other document is above it independently, with the chance ``Phi(x_j - t)``,
-    and then costs a rank and the readers it stops: a polynomial in the number of ranks.
+    Given the score t of document i, every other document is above it independently, with the chance
+    ``Phi(x_j - t)``, and then costs a rank and the readers it stops: a polynomial in the number of
+    ranks.
     """
     subject = metric(name)
     n = x.size
@@ -178,7 +231,9 @@ def expected_value(name: str, x: np.ndarray, y: np.ndarray) -> float:
     passed = 1 - gains if subject.stops else np.ones(n)
     total = 0.0
     for i in np.flatnonzero(gains):
-        t = np.linspace(x[i] - 9, x[i] + 9, 181)  # the trapezoid rule is exact to the last digit for such functions
+        t = np.linspace(
+            x[i] - 9, x[i] + 9, 181
+        )  # the trapezoid rule is exact to the last digit for such functions
         ranks = np.zeros((n, t.size))
         ranks[0] = 1.0
         for j in range(n):
@@ -190,20 +245,29 @@ def expected_value(name: str, x: np.ndarray, y: np.ndarray) -> float:
     return float(total)
 
 
-def exact_derivative(name: str, z: np.ndarray, y: np.ndarray, sigma: float, mu: float) -> np.ndarray:
-    """The derivative of the negated mean by each score, by central differences of the exact mean."""
+def exact_derivative(
+    name: str, z: np.ndarray, y: np.ndarray, sigma: float, mu: float
+) -> np.ndarray:
+    """The derivative of the negated mean by each score, by central differences of the exact
+    mean.
+    """
     h = 1e-4
     steps = np.eye(z.size) * h
     return np.array(
         [
-            (expected_value(name, (z - d) / sigma - mu * y, y) - expected_value(name, (z + d) / sigma - mu * y, y))
+            (
+                expected_value(name, (z - d) / sigma - mu * y, y)
+                - expected_value(name, (z + d) / sigma - mu * y, y)
+            )
             / (2 * h)
             for d in steps
         ]
     )
 
 
-def copies(subject: SmoothedLoss, z: np.ndarray, y: np.ndarray, number: int, step: int = 0) -> np.ndarray:
+def copies(
+    subject: SmoothedLoss, z: np.ndarray, y: np.ndarray, number: int, step: int = 0
+) -> np.ndarray:
     """Gradients of many queries that differ in nothing but their noise, one per row."""
     n = z.size
     objective = subject.bind(np.tile(y, number), np.arange(number + 1) * n, seed=5)
@@ -215,7 +279,10 @@ def assert_mean(grads: np.ndarray, expected: np.ndarray) -> None:
     assert (np.abs(grads.mean(axis=0) - expected) < 5 * error + 1e-7).all()
 
 
-EXAMPLES = {2: ([0.4, -0.3], [1.0, 2.0]), 5: ([0.6, 0.0, -0.8, 0.3, 0.0], [0.0, 2.0, 1.0, 0.0, 3.0])}
+EXAMPLES = {
+    2: ([0.4, -0.3], [1.0, 2.0]),
+    5: ([0.6, 0.0, -0.8, 0.3, 0.0], [0.0, 2.0, 1.0, 0.0, 3.0]),
+}
 EXAMPLES[12] = (
     np.linspace(-1, 1.2, 12).round(2).tolist(),
     [0.0, 3.0, 1.0, 0.0, 0.0, 2.0, 1.0, 0.0, 4.0, 0.0, 1.0, 0.0],
@@ -224,7 +291,21 @@ EXAMPLES[12] = (
 
 @pytest.mark.parametrize("sigma", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize(
-    "name", ["dcg", "dcg@3", "ndcg", "ndcg@3", "err", "err@3", "mrr", "mrr@3", "success@2", "rbp", "dcg-rr", "dcg-rr@3"]
+    "name",
+    [
+        "dcg",
+        "dcg@3",
+        "ndcg",
+        "ndcg@3",
+        "err",
+        "err@3",
+        "mrr",
+        "mrr@3",
+        "success@2",
+        "rbp",
+        "dcg-rr",
+        "dcg-rr@3",
+    ],
 )
 def test_the_estimate_is_unbiased(name: str, sigma: float) -> None:
     for n, mu in itertools.product(EXAMPLES, (0.0,) if "rr" in name[3:] else (0.0, 0.3)):
@@ -248,14 +329,22 @@ def test_two_documents_in_closed_form() -> None:
     jump = (3 - 1) * (1 - 1 / math.log2(3)) / (3 + 1 / math.log2(3))
     distance = z[1] - z[0] - sigma * mu * (y[1] - y[0])
     slope = jump * stats.norm.pdf(distance, scale=sigma * math.sqrt(2))
-    np.testing.assert_allclose(exact_derivative("ndcg", z, y, sigma, mu), [slope, -slope], rtol=1e-6)
-    assert_mean(copies(StochasticRank(metric="ndcg", sigma=sigma, mu=mu, sfa=False), z, y, 20_000), [slope, -slope])
+    np.testing.assert_allclose(
+        exact_derivative("ndcg", z, y, sigma, mu), [slope, -slope], rtol=1e-6
+    )
+    assert_mean(
+        copies(StochasticRank(metric="ndcg", sigma=sigma, mu=mu, sfa=False), z, y, 20_000),
+        [slope, -slope],
+    )
 
 
 def test_permuting_documents_permutes_the_mean() -> None:
     z, y = map(np.array, EXAMPLES[5])
     order = np.array([3, 0, 4, 2, 1])
-    a, b = copies(StochasticRank(), z, y, 20_000), copies(StochasticRank(), z[order], y[order], 20_000, step=1)
+    a, b = (
+        copies(StochasticRank(), z, y, 20_000),
+        copies(StochasticRank(), z[order], y[order], 20_000, step=1),
+    )
     assert_mean(a[:, order] - b, np.zeros(5))
 
 
@@ -273,7 +362,11 @@ def test_variance_falls_from_reinforce_to_sampling_to_acceleration(name: str) ->
     plain = StochasticRank(metric=name, sfa=False, scale="plain")
     variances = [
         copies(subject, z, y, 4000).var(axis=0).sum()
-        for subject in (Reinforce(metric=name, scale="plain"), plain, dataclasses.replace(plain, sfa=True))
+        for subject in (
+            Reinforce(metric=name, scale="plain"),
+            plain,
+            dataclasses.replace(plain, sfa=True),
+        )
     ]
     assert variances[0] > 2 * variances[1]
     assert variances[1] > variances[2]
@@ -289,11 +382,17 @@ def test_acceleration_leaves_nothing_along_the_scores(name: str, estimate: str) 
     along = z - (0.0 if name == "dcg-rr" else z.mean())
     grads = []
     for sfa in (True, False):
-        grad, _ = loss(estimate, metric=name, sfa=sfa, nu=1e-9, samples=8).bind(y, [0, 6], seed=1).gradients(z)
+        grad, _ = (
+            loss(estimate, metric=name, sfa=sfa, nu=1e-9, samples=8)
+            .bind(y, [0, 6], seed=1)
+            .gradients(z)
+        )
         grads.append(grad)
     assert abs(grads[0] @ along) < 1e-8
     assert abs(grads[1] @ along) > 1e-3
-    np.testing.assert_allclose(grads[0], grads[1] - (grads[1] @ along) / (along @ along) * along, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(
+        grads[0], grads[1] - (grads[1] @ along) / (along @ along) * along, rtol=1e-6, atol=1e-8
+    )
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
@@ -304,19 +403,26 @@ def test_no_newton_step_exceeds_sigma(name: str, estimate: str, kind: type) -> N
     y = rng.integers(0, 5, 400)
     z = rng.normal(size=400).astype(kind)
     for sigma, sfa, samples in ((0.3, True, 1), (1.0, False, 3), (3.0, True, 2)):
-        subject = loss(estimate, metric=name, sigma=sigma, sfa=sfa, samples=samples, scale="curvature")
-        grad, hess = subject.bind(y, np.arange(0, 401, 20), weights=np.linspace(0, 3, 20)).gradients(z)
+        subject = loss(
+            estimate, metric=name, sigma=sigma, sfa=sfa, samples=samples, scale="curvature"
+        )
+        grad, hess = subject.bind(
+            y, np.arange(0, 401, 20), weights=np.linspace(0, 3, 20)
+        ).gradients(z)
         assert (np.abs(grad) <= sigma * hess * (1 + 1e-5)).all()
         assert np.abs(grad).max() > 0
         plain = dataclasses.replace(subject, scale="plain").bind(
             y, np.arange(0, 401, 20), weights=np.linspace(0, 3, 20)
         )
         np.testing.assert_allclose(plain.gradients(z)[0], grad, rtol=1e-6, atol=1e-7)
-        np.testing.assert_allclose(plain.gradients(z)[1], np.repeat(np.linspace(0, 3, 20), 20), rtol=1e-6)
+        np.testing.assert_allclose(
+            plain.gradients(z)[1], np.repeat(np.linspace(0, 3, 20), 20), rtol=1e-6
+        )
 
 
 def test_smoothing_counts_ties_as_the_metric_does() -> None:
-    # Theorem 1 of the paper: a small sigma with a large mu is the worst case; with mu = 0 it is the expectation.
+    # Theorem 1 of the paper: a small sigma with a large mu is the worst case; with mu = 0 it is the
+    # expectation.
     z, y = np.array([1.0, 0.0, 0.0, 0.0, 0.0, -2.0]), np.array([0.0, 2.0, 1.0, 0.0, 0.0, 4.0])
     number = 20_000
     offsets = np.arange(number + 1) * 6
@@ -331,7 +437,8 @@ def test_smoothing_counts_ties_as_the_metric_does() -> None:
 @pytest.mark.parametrize("name", ["ndcg@3", "err", "mrr"])
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_far_from_0_and_far_from_each_other(name: str, kind: type) -> None:
-    # Two clusters 2^20 apart: each is the list it would be alone, but for the ranks and readers above it.
+    # Two clusters 2^20 apart: each is the list it would be alone, but for the ranks and readers
+    # above it.
     y = np.array([0.0, 2.0, 1.0, 0.0, 2.0, 0.0])
     near = np.array([0.5, 0.25, 0.0, 0.75, 0.25, 0.5])
     objective = StochasticRank(metric=name, sfa=False).bind(y, [0, 6], seed=2)
@@ -359,7 +466,9 @@ def test_a_shift_beyond_all_others_ends_the_gradient() -> None:
     assert grad[1] < 0
 
 
-@pytest.mark.parametrize("subject", [StochasticRank(metric="mrr(relevant=3)"), Reinforce(metric="ndcg(gain=0/0/0/5)")])
+@pytest.mark.parametrize(
+    "subject", [StochasticRank(metric="mrr(relevant=3)"), Reinforce(metric="ndcg(gain=0/0/0/5)")]
+)
 def test_a_query_in_which_the_metric_finds_nothing_counts_nothing(subject: SmoothedLoss) -> None:
     objective = subject.bind([0, 2, 1, 3], [0, 3, 4])
     grad, hess = objective.gradients(np.zeros(4))
@@ -382,7 +491,12 @@ class PlainNDCG(ScaleFreeMetric):
 
     def sums(self, values: np.ndarray, scores: np.ndarray, k: int) -> float:
         assert (np.diff(scores) <= 0).all()
-        return float(sum(gain / math.log2(2 + place) for place, gain in enumerate(sorted(values, reverse=True)[:k])))
+        return float(
+            sum(
+                gain / math.log2(2 + place)
+                for place, gain in enumerate(sorted(values, reverse=True)[:k])
+            )
+        )
 
     def moved(self, values: np.ndarray, sums: float, document: int, place: int, k: int) -> float:
         order = [*values[:document], *values[document + 1 :]]
@@ -395,7 +509,9 @@ class PlainNDCG(ScaleFreeMetric):
 
 @njit
 def native_sums(values: np.ndarray, scores: np.ndarray, k: int) -> np.ndarray:
-    """Per place: what those before it earn in place, one place further down and one further up; then the best DCG."""
+    """Per place: what those before it earn in place, one place further down and one further up;
+    then the best DCG.
+    """
     n = values.size
     sums = np.zeros((4, n + 1))
     best = np.sort(values)[::-1]
@@ -415,7 +531,11 @@ def native_moved(values: np.ndarray, sums: np.ndarray, document: int, place: int
     own = values[document] / math.log2(2 + place) if place < k else 0.0
     n = values.size
     if place <= document:
-        others = sums[0, place] + (sums[1, document] - sums[1, place]) + (sums[0, n] - sums[0, document + 1])
+        others = (
+            sums[0, place]
+            + (sums[1, document] - sums[1, place])
+            + (sums[0, n] - sums[0, document + 1])
+        )
     else:
         between = sums[2, place + 1] - sums[2, document + 1]
         others = sums[0, document] + between + (sums[0, n] - sums[0, place + 1])
@@ -445,13 +565,18 @@ def several_lists() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("estimate", ["stochasticrank", "reinforce"])
 @pytest.mark.parametrize(
-    ("own", "builtin"), [(PlainNDCG(), "ndcg@3"), (NativeNDCG(), "ndcg@3"), (NativeNDCG(None), "ndcg")]
+    ("own", "builtin"),
+    [(PlainNDCG(), "ndcg@3"), (NativeNDCG(), "ndcg@3"), (NativeNDCG(None), "ndcg")],
 )
 def test_a_users_ndcg_is_the_librarys(own: ScaleFreeMetric, builtin: str, estimate: str) -> None:
     scores, labels, offsets = several_lists()
     for options in ({}, {"mu": 0.4, "sigma": 0.5, "samples": 3, "sfa": False, "scale": "plain"}):
-        mine = loss(estimate, metric=own, **options).bind(labels, offsets, weights=[1, 2, 3, 4, 5], seed=8)
-        theirs = loss(estimate, metric=builtin, **options).bind(labels, offsets, weights=[1, 2, 3, 4, 5], seed=8)
+        mine = loss(estimate, metric=own, **options).bind(
+            labels, offsets, weights=[1, 2, 3, 4, 5], seed=8
+        )
+        theirs = loss(estimate, metric=builtin, **options).bind(
+            labels, offsets, weights=[1, 2, 3, 4, 5], seed=8
+        )
         for kind, tolerance in ((np.float64, 1e-12), (np.float32, 1e-6)):
             s = scores.astype(kind)
             for a, b in zip(mine.gradients(s, 2), theirs.gradients(s, 2), strict=True):
@@ -466,7 +591,9 @@ class RankBiasedPrecision(ScaleFreeMetric):
     def sums(self, values: np.ndarray, scores: np.ndarray, k: int) -> np.ndarray:
         return np.append(0.0, np.cumsum(values * 0.8 ** np.arange(values.size)))
 
-    def moved(self, values: np.ndarray, sums: np.ndarray, document: int, place: int, k: int) -> float:
+    def moved(
+        self, values: np.ndarray, sums: np.ndarray, document: int, place: int, k: int
+    ) -> float:
         total, own = sums[-1], values[document]
         here = sums[document + 1] - sums[document]
         if place <= document:
@@ -477,9 +604,15 @@ class RankBiasedPrecision(ScaleFreeMetric):
 
 
 def test_a_users_metric_is_estimated_without_bias() -> None:
-    # With two documents of labels a and b it is 0.2 (a + 0.8 b) or 0.2 (b + 0.8 a): a step at z_1 = z_2.
+    # With two documents of labels a and b it is 0.2 (a + 0.8 b) or 0.2 (b + 0.8 a): a step at z_1 =
+    # z_2.
     z, y, sigma, mu = np.array([0.4, -0.3]), np.array([1.0, 3.0]), 0.8, 0.3
-    slope = 0.2 * 0.2 * (3 - 1) * stats.norm.pdf(z[1] - z[0] - sigma * mu * 2, scale=sigma * math.sqrt(2))
+    slope = (
+        0.2
+        * 0.2
+        * (3 - 1)
+        * stats.norm.pdf(z[1] - z[0] - sigma * mu * 2, scale=sigma * math.sqrt(2))
+    )
     subject = StochasticRank(metric=RankBiasedPrecision(), sigma=sigma, mu=mu, sfa=False)
     assert_mean(copies(subject, z, y, 3000), np.array([slope, -slope]))
     # With five, by the mean of many draws of the log-derivative.
@@ -489,19 +622,25 @@ def test_a_users_metric_is_estimated_without_bias() -> None:
     value = -0.2 * (y * 0.8**ranks).sum(axis=1, keepdims=True)
     reference = (value - value.mean()) * e
     grads = copies(StochasticRank(metric=RankBiasedPrecision(), mu=0.3, sfa=False), z, y, 1000)
-    error = np.hypot(grads.std(axis=0) / math.sqrt(1000), reference.std(axis=0) / math.sqrt(100_000))
+    error = np.hypot(
+        grads.std(axis=0) / math.sqrt(1000), reference.std(axis=0) / math.sqrt(100_000)
+    )
     assert (np.abs(grads.mean(axis=0) - reference.mean(axis=0)) < 5 * error).all()
 
 
 class Balance(ScaleFreeMetric):
-    """Relevant documents shown, less irrelevant ones shown: a selection whose documents do not touch each other."""
+    """Relevant documents shown, less irrelevant ones shown: a selection whose documents do not
+    touch each other.
+    """
 
     breaks_at = "zero"
 
     def sums(self, values: np.ndarray, scores: np.ndarray, k: int) -> np.ndarray:
         return np.append(np.where(scores > 0, np.sign(values - 0.5), 0.0).sum(), scores)
 
-    def moved(self, values: np.ndarray, sums: np.ndarray, document: int, place: int, k: int) -> float:
+    def moved(
+        self, values: np.ndarray, sums: np.ndarray, document: int, place: int, k: int
+    ) -> float:
         return float(sums[0] + (place - (sums[1 + document] > 0)) * np.sign(values[document] - 0.5))
 
 
@@ -511,7 +650,9 @@ def test_a_users_selection() -> None:
     subject = StochasticRank(metric=Balance(), sigma=0.5, sfa=False)
     assert not subject.ignores_shifts
     objective = subject.bind(y, [0, 3])
-    expected = -np.sign(y - 0.5) * stats.norm.pdf(z, scale=0.5)  # the documents are independent: nothing is random
+    expected = -np.sign(y - 0.5) * stats.norm.pdf(
+        z, scale=0.5
+    )  # the documents are independent: nothing is random
     np.testing.assert_allclose(objective.gradients(z, 3)[0], expected, rtol=1e-12)
     shown = z + 0.5 * noise(3, 0, 3) > 0
     assert objective.values(z, 3)[0] == -np.sign(y - 0.5)[shown].sum()
@@ -519,11 +660,25 @@ def test_a_users_selection() -> None:
 
 def test_a_loss_is_as_hashable_comparable_and_printable_as_its_metric() -> None:
     assert loss("stochasticrank", metric=PlainNDCG(5)) == StochasticRank(metric=PlainNDCG(5))
-    assert len({StochasticRank(metric=PlainNDCG(5)), StochasticRank(metric=PlainNDCG(5)), StochasticRank()}) == 2
-    assert str(StochasticRank(metric=PlainNDCG(5), sigma=2)) == "stochasticrank(metric=plain-ndcg@5,sigma=2)"
+    assert (
+        len(
+            {
+                StochasticRank(metric=PlainNDCG(5)),
+                StochasticRank(metric=PlainNDCG(5)),
+                StochasticRank(),
+            }
+        )
+        == 2
+    )
+    assert (
+        str(StochasticRank(metric=PlainNDCG(5), sigma=2))
+        == "stochasticrank(metric=plain-ndcg@5,sigma=2)"
+    )
     objective = StochasticRank(metric=PlainNDCG(2)).bind([0, 1, 2], [0, 3])
     copy = pickle.loads(pickle.dumps(objective))
-    np.testing.assert_array_equal(copy.gradients(np.zeros(3))[0], objective.gradients(np.zeros(3))[0])
+    np.testing.assert_array_equal(
+        copy.gradients(np.zeros(3))[0], objective.gradients(np.zeros(3))[0]
+    )
 
 
 def test_the_same_bits_for_a_users_metric_and_any_number_of_threads() -> None:
@@ -533,7 +688,9 @@ def test_the_same_bits_for_a_users_metric_and_any_number_of_threads() -> None:
         rng.normal(size=60_000).astype(np.float32),
         np.arange(0, 60_001, 60),
     )
-    one, two = (StochasticRank(metric=NativeNDCG()).bind(labels, offsets, n_jobs=jobs) for jobs in (1, 2))
+    one, two = (
+        StochasticRank(metric=NativeNDCG()).bind(labels, offsets, n_jobs=jobs) for jobs in (1, 2)
+    )
     assert len(two._ranges) > 1
     for a, b in zip(one.gradients(scores), two.gradients(scores), strict=True):
         assert a.tobytes() == b.tobytes()
@@ -545,7 +702,9 @@ def test_the_same_bits_for_a_users_metric_and_any_number_of_threads() -> None:
 def same_gradients(one: SmoothedLoss, other: SmoothedLoss) -> None:
     scores, labels, offsets = several_lists()
     for a, b in zip(
-        one.bind(labels, offsets).gradients(scores), other.bind(labels, offsets).gradients(scores), strict=True
+        one.bind(labels, offsets).gradients(scores),
+        other.bind(labels, offsets).gradients(scores),
+        strict=True,
     ):
         np.testing.assert_array_equal(a, b)
 
@@ -561,11 +720,13 @@ def test_acceleration_alone_is_the_papers_form_and_nothing_the_curvatures() -> N
 
 @pytest.mark.parametrize("name", METRICS)
 def test_sigma_is_the_unit_of_the_scores(name: str) -> None:
-    # Scale-freeness: twice the sigma at twice the scores has half the gradient and a quarter of the hessian, so that
-    # Newton steps are twice as long. A factor of 2 is exact in floats.
+    # Scale-freeness: twice the sigma at twice the scores has half the gradient and a quarter of the
+    # hessian, so that Newton steps are twice as long. A factor of 2 is exact in floats.
     scores, labels, offsets = several_lists()
     grad, hess = StochasticRank(metric=name).bind(labels, offsets, seed=5).gradients(scores)
-    twice = StochasticRank(metric=name, sigma=2.0).bind(labels, offsets, seed=5).gradients(2 * scores)
+    twice = (
+        StochasticRank(metric=name, sigma=2.0).bind(labels, offsets, seed=5).gradients(2 * scores)
+    )
     np.testing.assert_array_equal(twice[0], grad / 2)
     np.testing.assert_array_equal(twice[1], hess / 4)
 
@@ -664,7 +825,12 @@ def test_bad_data_is_named(call, sentence: str) -> None:  # type: ignore[no-unty
 
 
 def test_no_queries_and_no_documents_give_empty_results() -> None:
-    for subject in (StochasticRank(), Reinforce(), StochasticRank(metric="dcg-rr"), StochasticRank(metric=PlainNDCG())):
+    for subject in (
+        StochasticRank(),
+        Reinforce(),
+        StochasticRank(metric="dcg-rr"),
+        StochasticRank(metric=PlainNDCG()),
+    ):
         for labels, offsets in (([], [0]), ([], [0, 0, 0])):
             objective = subject.bind(labels, offsets)
             assert objective.gradients([])[0].size == 0
@@ -678,10 +844,14 @@ def test_noise_is_the_normal_quantile_of_philox_words() -> None:
     e = noise(128, seed=2**40 + 7, step=3, query=5, sample=1)
     for block in range(32):
         counter = (block, 5, 3, SMOOTHING_STREAM + 256)
-        words = philox(*(np.uint64(word) for word in (*counter, (2**40 + 7) % 2**32, (2**40 + 7) >> 32)))
+        words = philox(
+            *(np.uint64(word) for word in (*counter, (2**40 + 7) % 2**32, (2**40 + 7) >> 32))
+        )
         group, lane = divmod(block, 16)
         quantiles = special.ndtri((np.array(words, dtype=float) + 0.5) / 2**32)
-        np.testing.assert_allclose(e[64 * group + lane : 64 * group + 64 : 16], quantiles, rtol=0, atol=4e-8)
+        np.testing.assert_allclose(
+            e[64 * group + lane : 64 * group + 64 : 16], quantiles, rtol=0, atol=4e-8
+        )
 
 
 def test_noise_is_normal_and_unrelated() -> None:
@@ -696,12 +866,22 @@ def test_noise_is_normal_and_unrelated() -> None:
 @pytest.mark.uncompiled
 def test_the_first_documents_are_found_in_order() -> None:
     rng = np.random.default_rng(8)
-    for n, wanted in itertools.product((1, 5, 33, 100, 257, 1000), (1, 2, 11, 16, 17, 40, 300, 1000)):
+    for n, wanted in itertools.product(
+        (1, 5, 33, 100, 257, 1000), (1, 2, 11, 16, 17, 40, 300, 1000)
+    ):
         if wanted > n:
             continue
-        for t in (rng.normal(size=n), rng.integers(0, 4, n).astype(float), np.zeros(n), np.arange(n), -np.arange(n)):
+        for t in (
+            rng.normal(size=n),
+            rng.integers(0, 4, n).astype(float),
+            np.zeros(n),
+            np.arange(n),
+            -np.arange(n),
+        ):
             padded = np.append(np.asarray(t, dtype=float), np.zeros(32))
             top = np.full(n + 32, -1, np.int32)
             scratch = np.empty(n + 32), np.empty(n + 32, np.int32), np.empty(n + 32, np.int32)
             first_documents(padded, n, wanted, *scratch, top)
-            np.testing.assert_array_equal(top[:wanted], np.argsort(-np.asarray(t), kind="stable")[:wanted])
+            np.testing.assert_array_equal(
+                top[:wanted], np.argsort(-np.asarray(t), kind="stable")[:wanted]
+            )

@@ -1,4 +1,6 @@
-"""With every other parameter at its default, smoothed metrics train as well as lambdarank on real data."""
+"""With every other parameter at its default, smoothed metrics train as well as lambdarank on real
+data.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ JUDGE = tr.metric("ndcg@5")
 def folds(data: str, folder: Path) -> list[Splits]:
     if data == "mq2008":
         return [tr.read_folder(folder / data, fold) for fold in range(1, FOLDS + 1)]
-    parts = [tr.read_letor(folder / data / f"part{i}.txt", n_features=42) for i in range(1, FOLDS + 1)]
+    parts = [
+        tr.read_letor(folder / data / f"part{i}.txt", n_features=42) for i in range(1, FOLDS + 1)
+    ]
     around = [[parts[(i + step) % FOLDS] for step in range(FOLDS)] for i in range(FOLDS)]
     return [Splits(tr.RankingData.concat(after[2:]), after[1], after[0]) for after in around]
 
@@ -29,8 +33,12 @@ def validation(loss: str, splits: list[Splits]) -> np.ndarray:
         valid = fold.valid
         assert valid is not None
         trees = {"n_estimators": 100, "learning_rate": 0.1, "early_stopping_rounds": None}
-        ranker = tr.Ranker(loss=loss, metric=JUDGE, verbose=0, n_jobs=1, **trees).fit(fold.train, valid)
-        scores = ranker.model_.booster.predict(valid.X, raw_score=True, num_iteration=ranker.best_iteration_)
+        ranker = tr.Ranker(loss=loss, metric=JUDGE, verbose=0, n_jobs=1, **trees).fit(
+            fold.train, valid
+        )
+        scores = ranker.model_.booster.predict(
+            valid.X, raw_score=True, num_iteration=ranker.best_iteration_
+        )
         found.append(JUDGE.per_query(scores, valid.labels, valid.offsets))
     values = np.concatenate(found)
     return values[~np.isnan(values)]

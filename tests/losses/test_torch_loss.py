@@ -9,7 +9,9 @@ import tautrank as tr
 from tautrank.errors import DataError, OptionError, TautrankError
 from tautrank.losses.base import REGISTRY
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tautrank[torch]'")
+torch = pytest.importorskip(
+    "torch", reason="PyTorch is not installed: pip install 'tautrank[torch]'"
+)
 
 NAMES = sorted(name for name, kind in REGISTRY.items() if kind.__module__.startswith("tautrank."))
 ON_DEVICE = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
@@ -26,7 +28,9 @@ TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
 
 
 def _lists(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scores, labels and offsets: ties, a list of one document, one without a relevant document, a long one."""
+    """Scores, labels and offsets: ties, a list of one document, one without a relevant document, a
+    long one.
+    """
     rng = np.random.default_rng(seed)
     sizes = np.array([4, 1, 7, 3, 65, 12])
     offsets = np.concatenate(([0], np.cumsum(sizes)))
@@ -40,20 +44,30 @@ def _lists(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64], ids=["float32", "float64"])
 @pytest.mark.parametrize("name", [*NAMES, *VARIATIONS])
-def test_value_and_gradient_are_those_of_the_objective(name: str, kind: torch.dtype, device: str) -> None:
+def test_value_and_gradient_are_those_of_the_objective(
+    name: str, kind: torch.dtype, device: str
+) -> None:
     s, y, offsets = _lists()
     scores = torch.tensor(s, dtype=kind, device=device, requires_grad=True)
     weights = np.linspace(0.5, 2.0, offsets.size - 1)
     objective = tr.loss(name).bind(y, offsets, weights=weights, seed=5)
     module = tr.torch_loss(name, seed=5, reduction="none")
-    given = {"offsets": torch.tensor(offsets, device=device), "weights": torch.tensor(weights), "step": 3}
+    given = {
+        "offsets": torch.tensor(offsets, device=device),
+        "weights": torch.tensor(weights),
+        "step": 3,
+    }
     values = module(scores, torch.tensor(y, device=device), **given)
     values.sum().backward()
     own = scores.detach().cpu().numpy()
     tolerance = TOLERANCE[kind]
-    np.testing.assert_allclose(values.detach().cpu(), objective.values(own, 3), rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(
+        values.detach().cpu(), objective.values(own, 3), rtol=tolerance, atol=tolerance
+    )
     expected = objective.gradients(own, 3)[0]
-    np.testing.assert_allclose(scores.grad.cpu(), expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
+    np.testing.assert_allclose(
+        scores.grad.cpu(), expected, rtol=tolerance, atol=tolerance * np.abs(expected).max()
+    )
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -89,8 +103,12 @@ def test_holes_in_a_mask_are_no_documents() -> None:
 def test_the_mean_is_over_lists() -> None:
     s, y, offsets = (torch.tensor(each) for each in _lists())
     each = tr.torch_loss("listnet", reduction="none")(s, y, offsets=offsets)
-    assert float(tr.torch_loss("listnet")(s, y, offsets=offsets)) == pytest.approx(float(each.mean()))
-    assert float(tr.torch_loss("listnet", reduction="sum")(s, y, offsets=offsets)) == pytest.approx(float(each.sum()))
+    assert float(tr.torch_loss("listnet")(s, y, offsets=offsets)) == pytest.approx(
+        float(each.mean())
+    )
+    assert float(tr.torch_loss("listnet", reduction="sum")(s, y, offsets=offsets)) == pytest.approx(
+        float(each.sum())
+    )
     sizes = offsets.diff()
     assert torch.equal(tr.torch_loss("listnet", reduction="none")(s, y, lengths=sizes), each)
 
@@ -144,7 +162,9 @@ def test_half_precision_is_computed_in_float32(kind: torch.dtype) -> None:
 
 
 def test_a_network_under_autocast_gets_gradients() -> None:
-    """Scores of half precision go in, gradients of float32 weights come out, close to those without autocast."""
+    """Scores of half precision go in, gradients of float32 weights come out, close to those without
+    autocast.
+    """
     torch.manual_seed(0)
     network, x, y = torch.nn.Linear(5, 1), torch.randn(4, 9, 5), torch.randint(0, 3, (4, 9))
     found = []
@@ -203,13 +223,18 @@ def test_bad_input_is_one_sentence(given: dict[str, torch.Tensor], sentence: str
 
 
 def test_lists_and_arrays_divide_as_tensors_do() -> None:
-    scores, labels = torch.tensor([[0.0, 2.0, 1.0], [1.0, 3.0, 0.0]]), torch.tensor([[0, 1, 2], [1, 0, 0]])
+    scores, labels = (
+        torch.tensor([[0.0, 2.0, 1.0], [1.0, 3.0, 0.0]]),
+        torch.tensor([[0, 1, 2], [1, 0, 0]]),
+    )
     module, mask = tr.torch_loss("lambdarank"), [[True, True, True], [True, True, False]]
     expected = module(scores, labels, mask=torch.tensor(mask), weights=torch.tensor([1.0, 2.0]))
     for how in ({"mask": mask}, {"lengths": [3, 2]}, {"lengths": np.array([3, 2])}):
         assert float(module(scores, labels, **how, weights=[1.0, 2.0])) == float(expected)
     flat = scores[torch.tensor(mask)], labels[torch.tensor(mask)]
-    assert float(module(*flat, offsets=[0, 3, 5], weights=[1.0, 2.0])) == pytest.approx(float(expected))
+    assert float(module(*flat, offsets=[0, 3, 5], weights=[1.0, 2.0])) == pytest.approx(
+        float(expected)
+    )
 
 
 def test_bad_options_are_one_sentence() -> None:
@@ -229,10 +254,14 @@ def test_numbers_that_are_not_are_one_sentence_on_a_device(which: str) -> None:
         tr.torch_loss("lambdarank")(**batch)
 
 
-def _train_in_a_process(rank: int, address: str, given: dict[str, np.ndarray], answers: object) -> None:
+def _train_in_a_process(
+    rank: int, address: str, given: dict[str, np.ndarray], answers: object
+) -> None:
     """One of two processes: its own lists, the gradients averaged by DDP."""
     torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", init_method=f"file://{address}", rank=rank, world_size=2)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{address}", rank=rank, world_size=2
+    )
     network = torch.nn.parallel.DistributedDataParallel(_linear())
     own = {name: torch.tensor(values[rank]) for name, values in given.items()}
     value = tr.torch_loss("lambdarank", seed=rank)(network(own["x"]).squeeze(-1), own["y"])
@@ -254,11 +283,18 @@ def test_two_processes_average_their_gradients(tmp_path) -> None:
     if not torch.distributed.is_available():
         pytest.skip("this PyTorch has no torch.distributed")
     rng = np.random.default_rng(0)
-    given = {"x": rng.normal(size=(2, 4, 6, 3)).astype(np.float32), "y": rng.integers(0, 3, (2, 4, 6))}
+    given = {
+        "x": rng.normal(size=(2, 4, 6, 3)).astype(np.float32),
+        "y": rng.integers(0, 3, (2, 4, 6)),
+    }
     context = torch.multiprocessing.get_context("spawn")
     answers = context.Queue()
     workers = [
-        context.Process(target=_train_in_a_process, args=(rank, str(tmp_path / "meet"), given, answers), daemon=True)
+        context.Process(
+            target=_train_in_a_process,
+            args=(rank, str(tmp_path / "meet"), given, answers),
+            daemon=True,
+        )
         for rank in range(2)
     ]
     for worker in workers:

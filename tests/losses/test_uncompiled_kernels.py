@@ -1,6 +1,8 @@
-"""Kernels compute the same as plain Python, in which an index out of range is an error, as when compiled.
+"""Kernels compute the same as plain Python, in which an index out of range is an error, as when
+compiled.
 
-Numba reads an array past its end without a word. What Python makes of the same code is an independent interpreter.
+Numba reads an array past its end without a word. What Python makes of the same code is an
+independent interpreter.
 """
 
 from __future__ import annotations
@@ -51,14 +53,19 @@ LOSSES = [
     "softrank(k=3,sigma=0.3)",
     "softrank(k=12,sigma=3)",
     "softrank(estimator=ccs)",
-    *(f"stochasticrank(metric={m})" for m in ("ndcg@3", "dcg", "err@5", "mrr", "dcg-rr", "dcg-rr@2")),
+    *(
+        f"stochasticrank(metric={m})"
+        for m in ("ndcg@3", "dcg", "err@5", "mrr", "dcg-rr", "dcg-rr@2")
+    ),
     "stochasticrank(metric=ndcg@4,sfa=true,samples=2)",
     *(f"reinforce(metric={m})" for m in ("err@5", "dcg-rr")),
 ]
 
 
 def lists(dtype):
-    """Lists of no, one, some and many documents: short enough to count, long enough for segments; ties, a long lead."""
+    """Lists of no, one, some and many documents: short enough to count, long enough for segments;
+    ties, a long lead.
+    """
     sizes = np.array([0, 1, 6, 2, 70, 3])
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     rng = np.random.default_rng(5)
@@ -72,7 +79,9 @@ def lists(dtype):
 def results(name: str) -> dict[str, np.ndarray]:
     """What a loss gives in both precisions."""
     found = {}
-    chosen = tr.loss("stochasticrank", metric=OwnReciprocalRank()) if name == "own" else tr.loss(name)
+    chosen = (
+        tr.loss("stochasticrank", metric=OwnReciprocalRank()) if name == "own" else tr.loss(name)
+    )
     for dtype in (np.float32, np.float64):
         scores, labels, offsets = lists(dtype)
         objective = chosen.bind(labels, offsets, n_jobs=1)
@@ -100,10 +109,21 @@ def uncompiled(tmp_path_factory):
 def test_compiled_kernels_compute_what_python_does(case, uncompiled):
     for what, numbers in CASES[case]().items():
         expected = uncompiled[f"{case}: {what}"]
-        precision = 2e-5 if "float32" in what and "values" not in what else 1e-7 if "softrank" in case else 1e-11
+        precision = (
+            2e-5
+            if "float32" in what and "values" not in what
+            else 1e-7
+            if "softrank" in case
+            else 1e-11
+        )
         scale = 1.0 + np.abs(expected).max(initial=0.0)
-        np.testing.assert_allclose(numbers, expected, rtol=precision, atol=precision * scale, err_msg=what)
+        np.testing.assert_allclose(
+            numbers, expected, rtol=precision, atol=precision * scale, err_msg=what
+        )
 
 
 if __name__ == "__main__":
-    np.savez(sys.argv[1], **{f"{case}: {what}": n for case, make in CASES.items() for what, n in make().items()})
+    np.savez(
+        sys.argv[1],
+        **{f"{case}: {what}": n for case, make in CASES.items() for what, n in make().items()},
+    )

@@ -24,30 +24,85 @@ LABEL = "expected a finite number of at least 0"
     ("scores", "labels", "offsets", "sentence"),
     [
         ([1.0] * 12, [0] * 10, [0, 10], "scores: found length 12; expected 10, one per document"),
-        ([[1.0, 2.0, 3.0]], Y, CUTS, "scores: found an array of shape (1, 3); expected one number per document (1-D)"),
+        (
+            [[1.0, 2.0, 3.0]],
+            Y,
+            CUTS,
+            "scores: found an array of shape (1, 3); expected one number per document (1-D)",
+        ),
         (
             [[1.0], [2.0, 3.0]],
             Y,
             CUTS,
             "scores: found lists of different lengths; expected one number per document (1-D)",
         ),
-        (5.0, Y, CUTS, "scores: found an array of shape (); expected one number per document (1-D)"),
-        (["a", "b", "c"], Y, CUTS, "scores: found values of type <U1; expected numbers, one per document"),
-        ([1j, 2, 3], Y, CUTS, "scores: found values of type complex128; expected numbers, one per document"),
-        ([None, 1, 2], Y, CUTS, "scores: found values of type object; expected numbers, one per document"),
+        (
+            5.0,
+            Y,
+            CUTS,
+            "scores: found an array of shape (); expected one number per document (1-D)",
+        ),
+        (
+            ["a", "b", "c"],
+            Y,
+            CUTS,
+            "scores: found values of type <U1; expected numbers, one per document",
+        ),
+        (
+            [1j, 2, 3],
+            Y,
+            CUTS,
+            "scores: found values of type complex128; expected numbers, one per document",
+        ),
+        (
+            [None, 1, 2],
+            Y,
+            CUTS,
+            "scores: found values of type object; expected numbers, one per document",
+        ),
         ([1, math.nan, 2], Y, CUTS, f"scores[1] (query 1, document 0): found nan; {SCORE}"),
         ([math.inf, 1, 2], Y, CUTS, f"scores[0] (query 0, document 0): found inf; {SCORE}"),
-        ([-math.inf, 1, math.nan], Y, [0, 1, 1, 3], f"scores[2] (query 2, document 1): found nan; {SCORE}"),
-        (np.array([1, 2, math.inf], np.float32), Y, CUTS, f"scores[2] (query 1, document 1): found inf; {SCORE}"),
+        (
+            [-math.inf, 1, math.nan],
+            Y,
+            [0, 1, 1, 3],
+            f"scores[2] (query 2, document 1): found nan; {SCORE}",
+        ),
+        (
+            np.array([1, 2, math.inf], np.float32),
+            Y,
+            CUTS,
+            f"scores[2] (query 1, document 1): found inf; {SCORE}",
+        ),
         (S, [0, -1, 2], CUTS, f"labels[1] (query 1, document 0): found -1; {LABEL}"),
         (S, [0, 1, math.nan], CUTS, f"labels[2] (query 1, document 1): found nan; {LABEL}"),
         (S, [math.inf, 1, math.nan], CUTS, f"labels[0] (query 0, document 0): found inf; {LABEL}"),
         (S, [-0.5, 1, math.nan], CUTS, f"labels[0] (query 0, document 0): found -0.5; {LABEL}"),
-        (S, [[0, 1, 2]], CUTS, "labels: found an array of shape (1, 3); expected one number per document (1-D)"),
-        (S, [[0], [1, 2]], CUTS, "labels: found lists of different lengths; expected one number per document (1-D)"),
-        (S, ["0", "1", "2"], CUTS, "labels: found values of type <U1; expected numbers, one per document"),
+        (
+            S,
+            [[0, 1, 2]],
+            CUTS,
+            "labels: found an array of shape (1, 3); expected one number per document (1-D)",
+        ),
+        (
+            S,
+            [[0], [1, 2]],
+            CUTS,
+            "labels: found lists of different lengths; expected one number per document (1-D)",
+        ),
+        (
+            S,
+            ["0", "1", "2"],
+            CUTS,
+            "labels: found values of type <U1; expected numbers, one per document",
+        ),
         (S, Y, [], "offsets: found no value; expected 0, then the end of every list"),
-        (S, Y, [[0, 3]], "offsets: found an array of shape (1, 2); expected one integer per query and one more (1-D)"),
+        (
+            S,
+            Y,
+            [[0, 3]],
+            "offsets: found an array of shape (1, 2); expected one integer per query and one more (1-D)",
+        ),
         (S, Y, [0.0, 3.0], "offsets: found values of type float64; expected integers"),
         (S, Y, [1, 3], "offsets: found 1 first; expected 0"),
         (
@@ -121,7 +176,9 @@ def test_labels_beyond_a_metric_refused_with_one_sentence(name, labels, sentence
 def test_expected_is_no_order():
     with pytest.raises(OptionError) as caught:
         rank_order(S, Y, CUTS, ties="expected")
-    assert str(caught.value) == ("ties: found 'expected', which is not an order; expected 'worst', 'best' or 'input'")
+    assert str(caught.value) == (
+        "ties: found 'expected', which is not an order; expected 'worst', 'best' or 'input'"
+    )
     with pytest.raises(OptionError, match="unknown ties 'worse'; did you mean 'worst'"):
         rank_order(S, Y, CUTS, ties="worse")
 
@@ -173,18 +230,24 @@ def test_inputs_are_left_alone():
 
 def test_gains_and_discounts():
     assert gain_values([0, 1, 40]).tolist() == [0, 1, 2**40 - 1]
-    np.testing.assert_allclose(gain_values([0.5, 1e-12]), [math.sqrt(2) - 1, 1e-12 * math.log(2)], rtol=1e-12)
+    np.testing.assert_allclose(
+        gain_values([0.5, 1e-12]), [math.sqrt(2) - 1, 1e-12 * math.log(2)], rtol=1e-12
+    )
     assert gain_values([], (0, 1)).size == 0
     assert gain_values([2000.0], tuple(range(2001))).tolist() == [2000]
     assert gain_values(np.array([3, 0], np.uint8), "linear").tolist() == [3, 0]
     assert discount_values(0).size == 0
     assert discount_values(2, (1.0, 0.5, 0.25)).tolist() == [1, 0.5]
-    np.testing.assert_array_equal(discount_values(3), [1 / math.log2(2), 1 / math.log2(3), 1 / math.log2(4)])
+    np.testing.assert_array_equal(
+        discount_values(3), [1 / math.log2(2), 1 / math.log2(3), 1 / math.log2(4)]
+    )
 
 
 def test_evaluation_refuses_and_writes(tmp_path):
     lists = [3.0, 2.0, 1.0], [0, 1, 0], [0, 2, 3]
-    with pytest.raises(OptionError, match=r"^metrics: found none; expected at least one, such as 'ndcg@10'$"):
+    with pytest.raises(
+        OptionError, match=r"^metrics: found none; expected at least one, such as 'ndcg@10'$"
+    ):
         evaluate([], *lists)
     with pytest.raises(DataError, match=r"^qids: found 3 ids; expected 2, one per query$"):
         evaluate(["mrr"], *lists, qids=[1, 2, 3])
@@ -197,18 +260,24 @@ def test_evaluation_refuses_and_writes(tmp_path):
 
 
 def test_a_plain_name_finds_a_metric_that_has_options_only_if_it_is_the_only_one():
-    found = evaluate(["ndcg@1", metric("ndcg@1", gain="linear"), "P@1"], [2.0, 1.0], [0, 1], like="ranx")
+    found = evaluate(
+        ["ndcg@1", metric("ndcg@1", gain="linear"), "P@1"], [2.0, 1.0], [0, 1], like="ranx"
+    )
     assert found.mean("P@1") == found.mean("precision@1") == 0
     for name in ("ndcg", "precision(ties=expected)@1"):
         with pytest.raises(OptionError, match="expected one of ndcg"):
             found.mean(name)
-    both = evaluate([metric("ndcg@1", ties=ties) for ties in ("best", "expected")], [2.0, 1.0], [0, 1])
+    both = evaluate(
+        [metric("ndcg@1", ties=ties) for ties in ("best", "expected")], [2.0, 1.0], [0, 1]
+    )
     with pytest.raises(OptionError, match="found ndcg@1; expected one of"):
         both.mean("ndcg@1")
 
 
 def test_a_function_is_told_of_list_metrics():
-    with pytest.raises(OptionError, match="metric: found a function; expected a name, or a ListMetric for a metric"):
+    with pytest.raises(
+        OptionError, match="metric: found a function; expected a name, or a ListMetric for a metric"
+    ):
         metric(lambda scores, labels: 0.0)
 
 

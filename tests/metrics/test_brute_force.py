@@ -1,7 +1,8 @@
-"""Every metric, tie policy, cut-off and empty policy against its definition, written slowly in plain Python.
+"""Every metric, tie policy, cut-off and empty policy against its definition, written slowly in
+plain Python.
 
-The definitions below take one ranking. A tie policy is then checked against *all* rankings that agree with the
-scores: expected is their mean, worst and best are their extremes.
+The definitions below take one ranking. A tie policy is then checked against *all* rankings that
+agree with the scores: expected is their mean, worst and best are their extremes.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def exp2_gain(label: float) -> float:
     return 2**label - 1
 
 
-# Each definition sees the labels in rank order (retrieved documents only, except for the two costs), the labels of
-# the whole list, and k (infinite for the full list).
+# Each definition sees the labels in rank order (retrieved documents only, except for the two
+# costs), the labels of the whole list, and k (infinite for the full list).
 def dcg(ranked, labels, k, gain=exp2_gain, discount=log2_discount):
     return math.fsum(gain(y) * discount(r) for r, y in enumerate(ranked, 1) if r <= k)
 
@@ -87,7 +88,9 @@ def success(ranked, labels, k, relevant=1e-300):
 
 
 def rbp(ranked, labels, k, p=0.8, relevant=1e-300, earned=lambda y: 1):
-    return (1 - p) * math.fsum(p ** (r - 1) * earned(y) for r, y in enumerate(ranked, 1) if y >= relevant and r <= k)
+    return (1 - p) * math.fsum(
+        p ** (r - 1) * earned(y) for r, y in enumerate(ranked, 1) if y >= relevant and r <= k
+    )
 
 
 def r_precision(ranked, labels, k, relevant=1e-300):
@@ -142,10 +145,16 @@ def dcg_rr(scores, labels, k, gain=float):
 
 
 Definition = Callable[..., float]
-# text of the metric, its definition, options of the definition, and what makes a document relevant (of AUC: a pair)
+# text of the metric, its definition, options of the definition, and what makes a document relevant
+# (of AUC: a pair)
 CASES: list[tuple[str, Definition, dict[str, object], Callable[[float], bool]]] = [
     ("dcg", dcg, {}, lambda y: y > 0),
-    ("dcg(gain=linear,discount=reciprocal)", dcg, {"gain": float, "discount": lambda r: 1 / r}, lambda y: y > 0),
+    (
+        "dcg(gain=linear,discount=reciprocal)",
+        dcg,
+        {"gain": float, "discount": lambda r: 1 / r},
+        lambda y: y > 0,
+    ),
     ("ndcg", ndcg, {}, lambda y: y > 0),
     ("ndcg(gain=linear)", ndcg, {"gain": float}, lambda y: y > 0),
     ("ndcg(gain=0/0/2/2.5/9)", ndcg, {"gain": lambda y: (0, 0, 2, 2.5, 9)[y]}, lambda y: y > 1),
@@ -197,7 +206,12 @@ CASES: list[tuple[str, Definition, dict[str, object], Callable[[float], bool]]] 
 def some_lists() -> list[tuple[list[float], list[int]]]:
     """Lists of 0 to 6 documents: every tie pattern of up to 3, and random ones with many ties."""
     draw = random.Random(7)
-    lists: list[tuple[list[float], list[int]]] = [([], []), ([0.0], [2]), ([1.0], [0]), ([NOT_RETRIEVED], [1])]
+    lists: list[tuple[list[float], list[int]]] = [
+        ([], []),
+        ([0.0], [2]),
+        ([1.0], [0]),
+        ([NOT_RETRIEVED], [1]),
+    ]
     lists += [
         (list(scores), list(labels))
         for scores in ((1.0, 1.0), (1.0, 2.0), (NOT_RETRIEVED, 1.0))
@@ -208,8 +222,15 @@ def some_lists() -> list[tuple[list[float], list[int]]]:
     lists.append(([NOT_RETRIEVED] * 3, [0, 1, 2]))
     for _ in range(55):
         n = draw.randint(1, 6)
-        levels = draw.choice([(0.0, 1.0), (0.0, 1.0, -2.0), (0.5, -1.0, NOT_RETRIEVED), (0.0, 0.1, 0.2, 0.3, 0.4)])
-        lists.append(([draw.choice(levels) for _ in range(n)], [draw.choice((0, 0, 1, 2, 3, 4)) for _ in range(n)]))
+        levels = draw.choice(
+            [(0.0, 1.0), (0.0, 1.0, -2.0), (0.5, -1.0, NOT_RETRIEVED), (0.0, 0.1, 0.2, 0.3, 0.4)]
+        )
+        lists.append(
+            (
+                [draw.choice(levels) for _ in range(n)],
+                [draw.choice((0, 0, 1, 2, 3, 4)) for _ in range(n)],
+            )
+        )
     return lists
 
 
@@ -245,7 +266,9 @@ def assert_close(found, expected):
 
 
 @pytest.mark.parametrize("k", K)
-@pytest.mark.parametrize(("text", "definition", "options", "is_relevant"), CASES, ids=[c[0] for c in CASES])
+@pytest.mark.parametrize(
+    ("text", "definition", "options", "is_relevant"), CASES, ids=[c[0] for c in CASES]
+)
 def test_against_all_orders_of_tied_documents(text, definition, options, is_relevant, k):
     if k is not None and not metric(text).has_cutoff:
         with pytest.raises(OptionError, match=f"k: found {k}; expected None"):
@@ -270,11 +293,20 @@ def test_against_all_orders_of_tied_documents(text, definition, options, is_rele
         mean.append(math.fsum(everything) / len(everything))
         low.append(min(everything))
         high.append(max(everything))
-        kept = [(s, y) for s, y in zip(scores, labels, strict=True) if everybody_counts or s > NOT_RETRIEVED]
+        kept = [
+            (s, y)
+            for s, y in zip(scores, labels, strict=True)
+            if everybody_counts or s > NOT_RETRIEVED
+        ]
         stable = [y for _, y in sorted(kept, key=lambda pair: -pair[0])]
         by_input.append(definition(stable, labels, cut, **options))
     worst, best = (low, high) if m.higher_is_better else (high, low)
-    for ties, expected in (("worst", worst), ("expected", mean), ("best", best), ("input", by_input)):
+    for ties, expected in (
+        ("worst", worst),
+        ("expected", mean),
+        ("best", best),
+        ("input", by_input),
+    ):
         assert_close(metric(m, ties=ties).per_query(SCORES, LABELS, OFFSETS), expected)
 
 
@@ -316,13 +348,17 @@ def test_documents_without_a_judgment_against_all_orders(text, definition, is_fi
         else:
             values = [definition(ranked, labels, cut) for ranked in rankings(scores, labels, False)]
             kept = [pair for pair in zip(scores, labels, strict=True) if pair[0] > NOT_RETRIEVED]
-            stable = definition([y for _, y in sorted(kept, key=lambda pair: -pair[0])], labels, cut)
+            stable = definition(
+                [y for _, y in sorted(kept, key=lambda pair: -pair[0])], labels, cut
+            )
         expected["worst"].append(min(values))
         expected["expected"].append(math.fsum(values) / len(values))
         expected["best"].append(max(values))
         expected["input"].append(stable)
     for ties, values in expected.items():
-        assert_close(metric(text, ties=ties).per_query(SCORES, LABELS, OFFSETS, judged=judged), values)
+        assert_close(
+            metric(text, ties=ties).per_query(SCORES, LABELS, OFFSETS, judged=judged), values
+        )
 
 
 def test_other_metrics_take_documents_without_a_judgment_as_they_are_labelled():
@@ -343,7 +379,9 @@ def test_rank_order(ties):
     expected = [
         i
         for start, (scores, _) in zip(OFFSETS, LISTS, strict=False)
-        for i in sorted(range(start, start + len(scores)), key=lambda i: (-SCORES[i], sign * LABELS[i], i))
+        for i in sorted(
+            range(start, start + len(scores)), key=lambda i: (-SCORES[i], sign * LABELS[i], i)
+        )
     ]
     assert rank_order(SCORES, LABELS, OFFSETS, ties).tolist() == expected
 

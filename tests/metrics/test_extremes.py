@@ -1,4 +1,6 @@
-"""Lists and numbers at the ends of the range: 50,000 documents, high labels, scores far apart, all equal."""
+"""Lists and numbers at the ends of the range: 50,000 documents, high labels, scores far apart, all
+equal.
+"""
 
 from __future__ import annotations
 
@@ -43,9 +45,13 @@ def test_one_long_tie_has_its_closed_form():
     assert value("mrr", tied, one, ties="expected") == pytest.approx(harmonic / N, rel=1e-12)
     assert value("map", tied, one, ties="expected") == pytest.approx(harmonic / N, rel=1e-12)
     assert value("err", tied, one, ties="expected") == pytest.approx(harmonic / N / 16, rel=1e-12)
-    assert value("mrr@10", tied, one, ties="expected") == pytest.approx(sum(1 / r for r in range(1, 11)) / N, rel=1e-12)
+    assert value("mrr@10", tied, one, ties="expected") == pytest.approx(
+        sum(1 / r for r in range(1, 11)) / N, rel=1e-12
+    )
     assert value("arp", tied, one, ties="expected") == pytest.approx((N + 1) / 2, rel=1e-12)
-    assert value("ndcg", tied, one, ties="expected") == pytest.approx(math.fsum(1 / np.log2(1 + ranks)) / N, rel=1e-12)
+    assert value("ndcg", tied, one, ties="expected") == pytest.approx(
+        math.fsum(1 / np.log2(1 + ranks)) / N, rel=1e-12
+    )
     assert value("precision@10", tied, one, ties="expected") == pytest.approx(1 / N, rel=1e-12)
     assert value("success@10", tied, one, ties="expected") == pytest.approx(10 / N, rel=1e-12)
     assert value("r-precision", tied, one, ties="expected") == pytest.approx(1 / N, rel=1e-12)
@@ -84,7 +90,9 @@ def test_expected_mrr_and_err_of_a_long_binary_tie(relevant):
 
 
 def test_expected_err_of_a_long_graded_tie_against_the_plain_recurrence():
-    """The full recurrence over every document and every place, without the tail that is left out as invisible."""
+    """The full recurrence over every document and every place, without the tail that is left out as
+    invisible.
+    """
     rng = np.random.default_rng(3)
     labels = rng.choice(5, size=700)
     passed = np.zeros(701)
@@ -104,9 +112,13 @@ def test_expected_err_of_a_long_graded_tie_against_the_plain_recurrence():
 def test_labels_above_31(ties):
     assert value("ndcg", [2.0, 1.0], [40, 0], ties=ties) == 1
     assert value("ndcg", [1.0, 2.0], [1000, 0], ties=ties) == pytest.approx(1 / math.log2(3))
-    assert value("ndcg(gain=linear)", [1.0, 2.0], [1e6, 0], ties=ties) == pytest.approx(1 / math.log2(3))
+    assert value("ndcg(gain=linear)", [1.0, 2.0], [1e6, 0], ties=ties) == pytest.approx(
+        1 / math.log2(3)
+    )
     assert value("err", [1.0, 2.0], [40, 0], ties=ties, max_label=40) == pytest.approx(0.5)
-    assert value("dcg", [2.0, 1.0], [32, 32], ties=ties) == pytest.approx((2**32 - 1) * (1 + 1 / math.log2(3)))
+    assert value("dcg", [2.0, 1.0], [32, 32], ties=ties) == pytest.approx(
+        (2**32 - 1) * (1 + 1 / math.log2(3))
+    )
     assert value("arp", [2.0, 1.0], [1e300, 0], ties=ties) == 1e300
     assert value("map", [2.0, 1.0], [1e300, 0], ties=ties) == 1
 
@@ -118,7 +130,9 @@ def test_high_and_fractional_labels_break_ties_by_their_order():
 
 
 def test_ties_of_a_list_too_long_for_packed_keys(monkeypatch):
-    """Lists of millions do not fit (tie, label, position) into one integer: the other way gives the same order."""
+    """Lists of millions do not fit (tie, label, position) into one integer: the other way gives the
+    same order.
+    """
     rng = np.random.default_rng(0)
     scores, labels, offsets = rng.integers(0, 4, 300), rng.integers(0, 5, 300), [0, 100, 101, 300]
     packed = [rank_order(scores, labels, offsets, ties) for ties in ("worst", "best", "input")]

@@ -19,7 +19,9 @@ pytestmark = pytest.mark.filterwarnings("error")
 NAMES = sorted(METRICS)
 TIES = ["worst", "expected", "best", "input"]
 SCORE = st.one_of(
-    st.sampled_from([0.0, -0.0, 1.0, -1.0, 1e6, -1e6, -math.inf]), st.floats(-1e9, 1e9), st.integers(-3, 3)
+    st.sampled_from([0.0, -0.0, 1.0, -1.0, 1e6, -1e6, -math.inf]),
+    st.floats(-1e9, 1e9),
+    st.integers(-3, 3),
 )
 LABEL = st.one_of(st.integers(0, 4), st.floats(0, 4))
 
@@ -44,7 +46,9 @@ def metrics(draw, names=NAMES, ties=TIES):
         "empty": draw(st.sampled_from(["skip", "zero", "one"])),
     }
     known = {field.name for field in dataclasses.fields(METRICS[name])}
-    number = st.just(0.0) | st.floats(1e-200, 1e3)  # whose products are no subnormal numbers, which have few digits
+    number = st.just(0.0) | st.floats(
+        1e-200, 1e3
+    )  # whose products are no subnormal numbers, which have few digits
     table = st.lists(number, min_size=1, max_size=6)
     if "gain" in known:
         options["gain"] = draw(st.sampled_from(["exp2", "linear"]) | table.map(sorted).map(tuple))
@@ -81,7 +85,10 @@ def test_prints_as_what_you_would_type(m):
     assert str(metric(str(m))) == str(m)
 
 
-@given(m=metrics(ties=["worst", "expected", "best"], names=[n for n in NAMES if n != "dcg-rr"]), data=st.data())
+@given(
+    m=metrics(ties=["worst", "expected", "best"], names=[n for n in NAMES if n != "dcg-rr"]),
+    data=st.data(),
+)
 def test_the_order_of_documents_has_no_say(m, data):
     scores, labels, offsets = data.draw(ranking_problems())
     labels = fits(m, labels)
@@ -89,7 +96,10 @@ def test_the_order_of_documents_has_no_say(m, data):
     shuffled = np.concatenate(
         [start + rng.permutation(stop - start) for start, stop in itertools.pairwise(offsets)]
     ).astype(int)
-    close(m.per_query(scores[shuffled], labels[shuffled], offsets), m.per_query(scores, labels, offsets))
+    close(
+        m.per_query(scores[shuffled], labels[shuffled], offsets),
+        m.per_query(scores, labels, offsets),
+    )
 
 
 @given(m=metrics(), problem=ranking_problems())
@@ -102,13 +112,19 @@ def test_queries_are_independent_to_the_last_bit(m, problem):
         np.testing.assert_array_equal(alone, together[q : q + 1])
 
 
-@given(m=metrics(names=[n for n in NAMES if n != "dcg-rr"]), problem=ranking_problems(), shift=st.integers(-99, 99))
+@given(
+    m=metrics(names=[n for n in NAMES if n != "dcg-rr"]),
+    problem=ranking_problems(),
+    shift=st.integers(-99, 99),
+)
 def test_adding_a_constant_changes_nothing(m, problem, shift):
     scores, labels, offsets = problem
     # Small integers, so that the shift itself does not round.
     scores = np.where(scores > -np.inf, np.round(np.maximum(scores, -1e9) % 7), scores)
     labels = fits(m, labels)
-    np.testing.assert_array_equal(m.per_query(scores + shift, labels, offsets), m.per_query(scores, labels, offsets))
+    np.testing.assert_array_equal(
+        m.per_query(scores + shift, labels, offsets), m.per_query(scores, labels, offsets)
+    )
 
 
 @given(m=metrics(), problem=ranking_problems())
@@ -116,7 +132,8 @@ def test_worst_is_below_expected_is_below_best(m, problem):
     scores, labels, offsets = problem
     labels = fits(m, labels)
     worst, expected, best, by_input = (
-        metric(m, ties=ties).per_query(scores, labels, offsets) for ties in ("worst", "expected", "best", "input")
+        metric(m, ties=ties).per_query(scores, labels, offsets)
+        for ties in ("worst", "expected", "best", "input")
     )
     if not m.higher_is_better:
         worst, best = best, worst
@@ -168,7 +185,8 @@ def test_float32_scores_rank_as_themselves(m, problem):
     scores, labels, offsets = problem
     scores, labels = scores.astype(np.float32), fits(m, labels)
     np.testing.assert_array_equal(
-        m.per_query(scores, labels, offsets), m.per_query(scores.astype(np.float64), labels, offsets)
+        m.per_query(scores, labels, offsets),
+        m.per_query(scores.astype(np.float64), labels, offsets),
     )
 
 
@@ -178,7 +196,11 @@ def test_mean_is_the_weighted_mean_of_the_queries_kept(m, problem, data):
     labels = fits(m, labels)
     n = offsets.size - 1
     weights = data.draw(st.lists(st.integers(0, 5), min_size=n, max_size=n))
-    pairs = [(w, v) for w, v in zip(weights, m.per_query(scores, labels, offsets), strict=True) if not math.isnan(v)]
+    pairs = [
+        (w, v)
+        for w, v in zip(weights, m.per_query(scores, labels, offsets), strict=True)
+        if not math.isnan(v)
+    ]
     total = sum(w for w, _ in pairs)
     found = m.mean(scores, labels, offsets, weights=weights)
     if total:
@@ -205,5 +227,7 @@ def test_long_and_short_lists_side_by_side(name, ties, seed):
     labels = rng.integers(0, 5, size=offsets[-1])
     m = metric(name, ties=ties, k=rng.choice([1, 5, 20, 200]) if METRICS[name].has_cutoff else None)
     together = m.per_query(scores, labels, offsets)
-    alone = [m.per_query(scores[a:b], labels[a:b], [0, b - a])[0] for a, b in itertools.pairwise(offsets)]
+    alone = [
+        m.per_query(scores[a:b], labels[a:b], [0, b - a])[0] for a, b in itertools.pairwise(offsets)
+    ]
     np.testing.assert_array_equal(together, alone)

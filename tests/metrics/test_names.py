@@ -138,14 +138,21 @@ def test_presets():
     assert str(metric("ndcg@10", like="lightgbm")) == "ndcg(ties=input,empty=one)@10"
     assert str(metric("ndcg(gain=exp2)@10", like="catboost")) == "ndcg(empty=one)@10"
     assert str(metric("ndcg_burges@10", like="ranx")) == "ndcg(ties=input,empty=zero)@10"
-    assert str(metric("map", like="xgboost", empty="zero")) == "map(ties=input,empty=zero,divide_by=reachable)"
+    assert (
+        str(metric("map", like="xgboost", empty="zero"))
+        == "map(ties=input,empty=zero,divide_by=reachable)"
+    )
     # The same value may be given too, and what the tool leaves open.
-    assert metric("map(ties=input)", like="trec_eval", empty="zero") == metric("map", like="trec_eval")
+    assert metric("map(ties=input)", like="trec_eval", empty="zero") == metric(
+        "map", like="trec_eval"
+    )
     assert metric(MAP(k=3), like="trec_eval", relevant=2) == MAP(3, "input", "zero", 2)
 
 
 def test_options_merge_with_the_text():
-    assert metric("ndcg(ties=expected)@10", empty="zero") == NDCG(k=10, ties="expected", empty="zero")
+    assert metric("ndcg(ties=expected)@10", empty="zero") == NDCG(
+        k=10, ties="expected", empty="zero"
+    )
     assert metric("ndcg@10", k=10) == NDCG(k=10)
     assert metric("ndcg(gain=0/1/3)", gain=[0, 1, 3]) == NDCG(gain=(0, 1, 3))
     assert metric("ndcg", gain=np.array([0, 1, 3])) == NDCG(gain=(0, 1, 3))
@@ -162,7 +169,10 @@ def test_a_metric_is_accepted_for_its_name():
 
 def test_attributes():
     assert [metric(name).name for name in METRICS] == list(METRICS)
-    assert [name for name in METRICS if not metric(name).higher_is_better] == ["lambdarank-metric", "arp"]
+    assert [name for name in METRICS if not metric(name).higher_is_better] == [
+        "lambdarank-metric",
+        "arp",
+    ]
     assert metric("ndcg@7").k == 7
     assert metric("ndcg").k is None
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -187,18 +197,50 @@ FORM = "expected a name such as 'ndcg', 'ndcg@10' or 'ndcg(ties=expected)@10'"
     [
         ("ndgc@10", {}, f"unknown metric 'ndgc'; did you mean 'ndcg'? {NAMES}"),
         ("zzz", {}, f"unknown metric 'zzz' {NAMES}"),
-        ("lambdarank", {}, f"unknown metric 'lambdarank'; did you mean 'lambdarank-metric'? {NAMES}"),
-        ("ndcg(tie=best)", {}, f"unknown parameter of the metric ndcg: 'tie'; did you mean 'ties'? {NDCG_OPTIONS}"),
-        ("ndcg", {"tie": "best"}, f"unknown parameter of the metric ndcg: 'tie'; did you mean 'ties'? {NDCG_OPTIONS}"),
-        (NDCG(), {"tie": "best"}, f"unknown parameter of the metric ndcg: 'tie'; did you mean 'ties'? {NDCG_OPTIONS}"),
-        ("mrr", {"gain": "linear"}, "unknown parameter of the metric mrr: 'gain' (known: empty, k, relevant, ties)"),
+        (
+            "lambdarank",
+            {},
+            f"unknown metric 'lambdarank'; did you mean 'lambdarank-metric'? {NAMES}",
+        ),
+        (
+            "ndcg(tie=best)",
+            {},
+            f"unknown parameter of the metric ndcg: 'tie'; did you mean 'ties'? {NDCG_OPTIONS}",
+        ),
+        (
+            "ndcg",
+            {"tie": "best"},
+            f"unknown parameter of the metric ndcg: 'tie'; did you mean 'ties'? {NDCG_OPTIONS}",
+        ),
+        (
+            NDCG(),
+            {"tie": "best"},
+            f"unknown parameter of the metric ndcg: 'tie'; did you mean 'ties'? {NDCG_OPTIONS}",
+        ),
+        (
+            "mrr",
+            {"gain": "linear"},
+            "unknown parameter of the metric mrr: 'gain' (known: empty, k, relevant, ties)",
+        ),
         ("ndcg(ties=wurst)", {}, f"unknown ties 'wurst'; did you mean 'worst'? {TIES}"),
         ("ndcg", {"ties": "average"}, f"unknown ties 'average' {TIES}"),
         ("ndcg", {"ties": None}, f"unknown ties 'None' {TIES}"),
         ("ndcg", {"empty": "nan"}, "unknown empty 'nan' (known: one, skip, zero)"),
-        ("ndcg(empty=ones)", {}, "unknown empty 'ones'; did you mean 'one'? (known: one, skip, zero)"),
-        ("ndcg", {"gain": "lin"}, "unknown gain 'lin'; did you mean 'linear'? (known: exp2, linear)"),
-        ("ndcg", {"discount": "log"}, "unknown discount 'log'; did you mean 'log2'? (known: log2, reciprocal)"),
+        (
+            "ndcg(empty=ones)",
+            {},
+            "unknown empty 'ones'; did you mean 'one'? (known: one, skip, zero)",
+        ),
+        (
+            "ndcg",
+            {"gain": "lin"},
+            "unknown gain 'lin'; did you mean 'linear'? (known: exp2, linear)",
+        ),
+        (
+            "ndcg",
+            {"discount": "log"},
+            "unknown discount 'log'; did you mean 'log2'? (known: log2, reciprocal)",
+        ),
         ("ndcg", {"k": 0}, f"k: found 0; {CUT}"),
         ("ndcg", {"k": -1}, f"k: found -1; {CUT}"),
         ("ndcg", {"k": 1.5}, f"k: found 1.5; {CUT}"),
@@ -213,10 +255,26 @@ FORM = "expected a name such as 'ndcg', 'ndcg@10' or 'ndcg(ties=expected)@10'"
         ("ndcg@10", {"k": 5}, "k: given twice, as 10 and 5; expected one value"),
         ("ndcg(k=3)@10", {}, "k: given twice, as 3 and 10; expected one value"),
         ("ndcg@10", {"k": None}, "k: given twice, as 10 and none; expected one value"),
-        ("ndcg(ties=best)", {"ties": "worst"}, "ties: given twice, as best and worst; expected one value"),
-        ("ndcg(ties=best,ties=worst)", {}, "ties: given twice, as best and worst; expected one value"),
-        ("ndcg(gain=0/1)", {"gain": (0, 2)}, "gain: given twice, as 0/1 and 0/2; expected one value"),
-        ("ndcg(expected)@10", {}, "metric 'ndcg(expected)@10': found the option 'expected'; expected name=value"),
+        (
+            "ndcg(ties=best)",
+            {"ties": "worst"},
+            "ties: given twice, as best and worst; expected one value",
+        ),
+        (
+            "ndcg(ties=best,ties=worst)",
+            {},
+            "ties: given twice, as best and worst; expected one value",
+        ),
+        (
+            "ndcg(gain=0/1)",
+            {"gain": (0, 2)},
+            "gain: given twice, as 0/1 and 0/2; expected one value",
+        ),
+        (
+            "ndcg(expected)@10",
+            {},
+            "metric 'ndcg(expected)@10': found the option 'expected'; expected name=value",
+        ),
         ("ndcg(ties=)", {}, "metric 'ndcg(ties=)': found the option 'ties='; expected name=value"),
         ("ndcg(ties=best", {}, f"metric: found 'ndcg(ties=best'; {FORM}"),
         ("", {}, f"metric: found ''; {FORM}"),
@@ -227,12 +285,24 @@ FORM = "expected a name such as 'ndcg', 'ndcg@10' or 'ndcg(ties=expected)@10'"
         ("mrr", {"relevant": "yes"}, "relevant: found 'yes'; expected a number above 0"),
         ("mrr", {"relevant": float("nan")}, "relevant: found nan; expected a number above 0"),
         ("err", {"max_label": 0}, "max_label: found 0; expected a number above 0 and at most 1000"),
-        ("err(max_label=none)", {}, "max_label: found None; expected a number above 0 and at most 1000"),
-        ("err", {"max_label": 2000}, "max_label: found 2000; expected a number above 0 and at most 1000"),
+        (
+            "err(max_label=none)",
+            {},
+            "max_label: found None; expected a number above 0 and at most 1000",
+        ),
+        (
+            "err",
+            {"max_label": 2000},
+            "max_label: found 2000; expected a number above 0 and at most 1000",
+        ),
         ("ndcg", {"gain": 3}, "gain: found 3; expected 'exp2', 'linear' or a table of numbers"),
         ("ndcg(gain=0/x)", {}, "unknown gain '0/x' (known: exp2, linear)"),
         ("ndcg", {"gain": ()}, "gain: found an empty table; expected at least one number"),
-        ("ndcg", {"gain": (0, -1)}, "gain: entry 1 of the table is -1; expected a finite number of at least 0"),
+        (
+            "ndcg",
+            {"gain": (0, -1)},
+            "gain: entry 1 of the table is -1; expected a finite number of at least 0",
+        ),
         (
             "ndcg",
             {"gain": (0, float("inf"))},
@@ -260,10 +330,26 @@ FORM = "expected a name such as 'ndcg', 'ndcg@10' or 'ndcg(ties=expected)@10'"
             {"like": "trec"},
             f"unknown like 'trec'; did you mean 'trec_eval'? {TOOLS}",
         ),
-        ("map", {"like": "trec_eval", "ties": "best"}, f"ties: found best {TREC} ties=input; expected one of the two"),
-        ("map(ties=worst)", {"like": "trec_eval"}, f"ties: found worst {TREC} ties=input; expected one of the two"),
-        (MAP(empty="one"), {"like": "trec_eval"}, f"empty: found one {TREC} empty=zero; expected one of the two"),
-        ("ndcg", {"like": "trec_eval", "gain": (0, 1)}, f"gain: found 0/1 {TREC} gain=linear; expected one of the two"),
+        (
+            "map",
+            {"like": "trec_eval", "ties": "best"},
+            f"ties: found best {TREC} ties=input; expected one of the two",
+        ),
+        (
+            "map(ties=worst)",
+            {"like": "trec_eval"},
+            f"ties: found worst {TREC} ties=input; expected one of the two",
+        ),
+        (
+            MAP(empty="one"),
+            {"like": "trec_eval"},
+            f"empty: found one {TREC} empty=zero; expected one of the two",
+        ),
+        (
+            "ndcg",
+            {"like": "trec_eval", "gain": (0, 1)},
+            f"gain: found 0/1 {TREC} gain=linear; expected one of the two",
+        ),
         (
             "err",
             {"like": "lightgbm"},
@@ -275,7 +361,11 @@ FORM = "expected a name such as 'ndcg', 'ndcg@10' or 'ndcg(ties=expected)@10'"
         ("rbp", {"graded": "yes"}, "graded: found 'yes'; expected true or false"),
         ("map(divide_by=k)", {}, "unknown divide_by 'k' (known: reachable, relevant)"),
         ("precision(divide_by=all)", {}, "unknown divide_by 'all' (known: k, reachable)"),
-        ("dcg", {"discount": 1}, "discount: found 1; expected 'log2', 'reciprocal' or a table of numbers"),
+        (
+            "dcg",
+            {"discount": 1},
+            "discount: found 1; expected 'log2', 'reciprocal' or a table of numbers",
+        ),
     ],
 )
 def test_refused_with_one_sentence(typed, options, sentence):

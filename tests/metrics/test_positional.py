@@ -25,4 +25,6 @@ def test_showing_and_hiding_a_document(k: int | None, documents: list[tuple[int,
             placed = scores.copy()
             placed[i] = score
             expected = np.nan_to_num(subject.per_query(placed, labels, [0, n])[0])
-            assert subject.moved(values, sums, i, place, depth) == pytest.approx(expected, abs=1e-13)
+            assert subject.moved(values, sums, i, place, depth) == pytest.approx(
+                expected, abs=1e-13
+            )

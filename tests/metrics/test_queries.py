@@ -1,4 +1,6 @@
-"""Queries by offsets, ids, sizes, or none at all; judged documents: exact values and exact sentences."""
+"""Queries by offsets, ids, sizes, or none at all; judged documents: exact values and exact
+sentences.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,17 @@ JUDGED = [True, False, True, True, False, True]
 def test_three_ways_to_say_which_documents_belong_together(name):
     m = metric(name)
     expected = m.per_query(SCORES, LABELS, OFFSETS)
-    for way in ({"qid": QID}, {"group": GROUP}, {"qid": [7, 7, 7, 3, 3, 9]}, {"qid": np.array(QID)}):
+    for way in (
+        {"qid": QID},
+        {"group": GROUP},
+        {"qid": [7, 7, 7, 3, 3, 9]},
+        {"qid": np.array(QID)},
+    ):
         np.testing.assert_array_equal(m.per_query(SCORES, LABELS, **way), expected)
         np.testing.assert_array_equal(m.bind(LABELS, **way).per_query(SCORES), expected)
-        assert m.mean(SCORES, LABELS, weights=[1, 2, 0], **way) == m.mean(SCORES, LABELS, OFFSETS, [1, 2, 0])
+        assert m.mean(SCORES, LABELS, weights=[1, 2, 0], **way) == m.mean(
+            SCORES, LABELS, OFFSETS, [1, 2, 0]
+        )
     np.testing.assert_array_equal(m.per_query(SCORES, LABELS), m.per_query(SCORES, LABELS, [0, 6]))
 
 
@@ -39,12 +48,16 @@ def test_scattered_rows_are_gathered_as_ranking_data_does(name, ties):
     np.testing.assert_array_equal(judge.per_query(scores), expected)
     with pytest.warns(TautrankWarning, match=said):
         data = tr.RankingData.from_arrays(np.zeros((6, 1)), labels, qid)
-    np.testing.assert_array_equal(m.per_query(data.in_document_order(scores), data.labels, data.offsets), expected)
+    np.testing.assert_array_equal(
+        m.per_query(data.in_document_order(scores), data.labels, data.offsets), expected
+    )
 
 
 def test_evaluate_gathers_once():
     with pytest.warns(TautrankWarning) as said:
-        found = tr.evaluate(["mrr", "judged"], SCORES, LABELS, qid=["b", "a", "b", "a", "b", "c"], judged=JUDGED)
+        found = tr.evaluate(
+            ["mrr", "judged"], SCORES, LABELS, qid=["b", "a", "b", "a", "b", "c"], judged=JUDGED
+        )
     assert len(said) == 1
     assert found.qids.tolist() == ["b", "a", "c"]
     # b: scores 3, 2, 4 with labels 0, 1, 1; a: 1, 5 with 2, 0; c: one relevant document.
@@ -60,14 +73,20 @@ def test_no_documents():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"qid": QID, "group": GROUP}, "qid, group: found both; expected one, to say which documents belong together"),
+        (
+            {"qid": QID, "group": GROUP},
+            "qid, group: found both; expected one, to say which documents belong together",
+        ),
         (
             {"offsets": OFFSETS, "qid": QID, "group": GROUP},
             "offsets, qid, group: found all of them; expected one, to say which documents belong together",
         ),
         ({"qid": QID[1:]}, "qid: found 5 ids, but labels has 6 rows; expected one id per row"),
         ({"qid": [1.0, 2.0, np.nan, 1, 1, 1]}, "qid[2]: found nan; expected an integer or text"),
-        ({"group": [3, 2]}, "group: the sizes sum to 5, but labels has 6 rows; expected the same number"),
+        (
+            {"group": [3, 2]},
+            "group: the sizes sum to 5, but labels has 6 rows; expected the same number",
+        ),
         ({"group": [6, 0]}, "group[1]: found 0; expected at least 1 document"),
         ({"judged": [True] * 5}, "judged: found length 5; expected 6, one per document"),
         (
@@ -77,7 +96,11 @@ def test_no_documents():
     ],
 )
 def test_refused_with_one_sentence(given, sentence):
-    for call in (metric("bpref").per_query, metric("ndcg").mean, lambda *a, **k: tr.evaluate(["map"], *a, **k)):
+    for call in (
+        metric("bpref").per_query,
+        metric("ndcg").mean,
+        lambda *a, **k: tr.evaluate(["map"], *a, **k),
+    ):
         with pytest.raises(DataError) as caught:
             call(SCORES, LABELS, **given)
         assert str(caught.value) == sentence

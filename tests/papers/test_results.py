@@ -1,4 +1,6 @@
-"""What a store shows: means, intervals, both tests, Holm, verdicts and the paper's numbers, against SciPy by hand."""
+"""What a store shows: means, intervals, both tests, Holm, verdicts and the paper's numbers, against
+SciPy by hand.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,14 @@ import pytest
 from scipy import stats
 
 from tautrank.data import RankingData
-from tautrank.experiments.divide import FixedParts, OnItself, OwnFolds, Resampling, divide, queries_of_trial
+from tautrank.experiments.divide import (
+    FixedParts,
+    OnItself,
+    OwnFolds,
+    Resampling,
+    divide,
+    queries_of_trial,
+)
 from tautrank.experiments.plan import System
 from tautrank.papers.claims import Better, BetterUnder, GapGrows, Reaches
 from tautrank.papers.results import Advantage, over_trials, own_test
@@ -30,9 +39,13 @@ filled = partial(study_examples.filled, trials=TRIALS, n_test=20)
 
 
 def made_up(condition, system, metric, trial):
-    """Trials of 8 of 40 queries; ListNet is a little better, more so under noise; the last query is skipped."""
+    """Trials of 8 of 40 queries; ListNet is a little better, more so under noise; the last query is
+    skipped.
+    """
     rng = np.random.default_rng([trial, *f"{condition} {system} {metric}".encode()])
-    base = 0.5 + 0.05 * (system == "listnet") + 0.03 * (system == "listnet" and condition == "noisy")
+    base = (
+        0.5 + 0.05 * (system == "listnet") + 0.03 * (system == "listnet" and condition == "noisy")
+    )
     values = base + 0.05 * rng.standard_normal(8)
     values[-1] = math.nan
     return values
@@ -44,7 +57,9 @@ def result():
 
 
 def means(condition, system, metric="ndcg@5"):
-    return np.array([np.nanmean(made_up(condition, system, metric, trial)) for trial in range(TRIALS)])
+    return np.array(
+        [np.nanmean(made_up(condition, system, metric, trial)) for trial in range(TRIALS)]
+    )
 
 
 def test_means_deviation_and_interval(result):
@@ -53,7 +68,9 @@ def test_means_deviation_and_interval(result):
     np.testing.assert_allclose(cell.means, expected, rtol=1e-15)
     assert cell.mean == pytest.approx(expected.mean())
     assert cell.deviation == pytest.approx(expected.std(ddof=1))
-    assert cell.interval == pytest.approx(stats.t.interval(0.95, TRIALS - 1, expected.mean(), stats.sem(expected)))
+    assert cell.interval == pytest.approx(
+        stats.t.interval(0.95, TRIALS - 1, expected.mean(), stats.sem(expected))
+    )
 
 
 def test_the_papers_t_test_is_scipys_paired_one(result):
@@ -61,7 +78,9 @@ def test_the_papers_t_test_is_scipys_paired_one(result):
         cell = result.cell(condition, "listnet", "ndcg@5")
         expected = stats.ttest_rel(means(condition, "listnet"), means(condition, "mse"))
         assert cell.own.p_value == pytest.approx(expected.pvalue)
-        assert cell.own.difference == pytest.approx((means(condition, "listnet") - means(condition, "mse")).mean())
+        assert cell.own.difference == pytest.approx(
+            (means(condition, "listnet") - means(condition, "mse")).mean()
+        )
     assert result.cell("clean", "mse", "ndcg@5").own is None
 
 
@@ -88,14 +107,25 @@ def holm(p_values):
 def test_queries_are_averaged_over_the_trials_that_tested_them(result):
     expected = [resampled_systems_test(in_place(result.plan, c), 0.25) for c in ("clean", "noisy")]
     found = [result.cell(c, "listnet", "ndcg@5").tested for c in ("clean", "noisy")]
-    assert [judgement.p_value for judgement in found] == pytest.approx([test.p_values[0, 1] for test in expected])
-    assert [judgement.adjusted for judgement in found] == pytest.approx(holm([j.p_value for j in found]))
+    assert [judgement.p_value for judgement in found] == pytest.approx(
+        [test.p_values[0, 1] for test in expected]
+    )
+    assert [judgement.adjusted for judgement in found] == pytest.approx(
+        holm([j.p_value for j in found])
+    )
     assert found[0].test == "test over queries and trials"
     for judgement, test, condition in zip(found, expected, ("clean", "noisy"), strict=True):
         d = np.subtract(*in_place(result.plan, condition))
-        by_query = [np.mean(of_query[~np.isnan(of_query)]) for of_query in d.T if not np.isnan(of_query).all()]
+        by_query = [
+            np.mean(of_query[~np.isnan(of_query)])
+            for of_query in d.T
+            if not np.isnan(of_query).all()
+        ]
         assert judgement.difference == pytest.approx(np.mean(by_query))
-        assert (judgement.standard_error, judgement.degrees) == (test.standard_errors[0, 1], test.degrees[0, 1])
+        assert (judgement.standard_error, judgement.degrees) == (
+            test.standard_errors[0, 1],
+            test.degrees[0, 1],
+        )
         assert (judgement.low, judgement.high) == pytest.approx((test.low[0, 1], test.high[0, 1]))
         assert judgement.detectable == pytest.approx(test.detectable)
     costs = resampled_systems_test(in_place(result.plan, "clean", "arp"), 0.25)
@@ -154,7 +184,9 @@ def test_a_claim_the_numbers_contradict():
 
 
 def test_for_a_cost_the_lower_value_is_better():
-    study = replace(TINY, claims=(Better(better="mse", worse="listnet", metric="arp", condition="clean"),))
+    study = replace(
+        TINY, claims=(Better(better="mse", worse="listnet", metric="arp", condition="clean"),)
+    )
     found = filled(study, made_up)  # listnet has more, which is worse
     expected = (means("clean", "listnet", "arp") - means("clean", "mse", "arp")).mean()
     assert found.verdicts[0].own.difference == pytest.approx(expected)
@@ -166,7 +198,9 @@ def test_only_trials_that_both_have_done_are_compared():
     some = filled(TINY, made_up, failing={("clean", "mse", 0), ("clean", "listnet", 3)})
     both = [1, 2, 4, 5]
     d = (means("clean", "listnet") - means("clean", "mse"))[both]
-    assert some.cell("clean", "listnet", "ndcg@5").own.p_value == pytest.approx(stats.ttest_1samp(d, 0).pvalue)
+    assert some.cell("clean", "listnet", "ndcg@5").own.p_value == pytest.approx(
+        stats.ttest_1samp(d, 0).pvalue
+    )
     assert some.cell("clean", "listnet", "ndcg@5").numbers == (0, 1, 2, 4, 5)
     assert some.n_done == 22
     assert "22 of 24 trainings" in some.to_markdown()
@@ -183,7 +217,9 @@ def test_too_few_trials_decide_nothing():
     none = filled(
         TINY,
         made_up,
-        failing={(c, s, t) for c in ("clean", "noisy") for s in ("mse", "listnet") for t in range(TRIALS)},
+        failing={
+            (c, s, t) for c in ("clean", "noisy") for s in ("mse", "listnet") for t in range(TRIALS)
+        },
     )
     assert none.n_done == 0
     assert "0 of 24" in none.to_markdown()
@@ -195,13 +231,17 @@ def test_a_test_over_queries_takes_the_first_trial():
     study = replace(TINY, test=PaperTest(over="queries", one_sided=True), protocol=FixedParts())
     found = filled(study, made_up)
     d = (made_up("clean", "listnet", "ndcg@5", 0) - made_up("clean", "mse", "ndcg@5", 0))[:-1]
-    assert found.verdicts[0].own.p_value == pytest.approx(stats.ttest_1samp(d, 0, alternative="greater").pvalue)
+    assert found.verdicts[0].own.p_value == pytest.approx(
+        stats.ttest_1samp(d, 0, alternative="greater").pvalue
+    )
 
 
 def test_fixed_test_queries_are_counted_beside_the_trials():
     found = filled(replace(TINY, protocol=FixedParts()), made_up)
     values = {
-        c: np.array([[made_up(c, s, "ndcg@5", t) for t in range(TRIALS)] for s in ("listnet", "mse")])
+        c: np.array(
+            [[made_up(c, s, "ndcg@5", t) for t in range(TRIALS)] for s in ("listnet", "mse")]
+        )
         for c in ("clean", "noisy")
     }
     grown = (values["noisy"][0] - values["noisy"][1]) - (values["clean"][0] - values["clean"][1])
@@ -215,17 +255,24 @@ def test_fixed_test_queries_are_counted_beside_the_trials():
 
 
 def test_queries_that_some_conditions_skip_are_left_out_of_claims_about_both():
-    """Labels of one condition may leave a query without a relevant document that another condition has."""
+    """Labels of one condition may leave a query without a relevant document that another condition
+    has.
+    """
 
     def skipping(condition, system, metric, trial):
         values = made_up(condition, system, metric, trial)
         values[1] = math.nan if condition == "noisy" else values[1]
         return values
 
-    claims = (BetterUnder(system="mse", better="clean", worse="noisy", metric="ndcg@5"), *TINY.claims[1:])
+    claims = (
+        BetterUnder(system="mse", better="clean", worse="noisy", metric="ndcg@5"),
+        *TINY.claims[1:],
+    )
     found = filled(replace(TINY, protocol=FixedParts(), claims=claims), skipping)
     used = np.array([0, 2, 3, 4, 5, 6])
-    values = np.array([[made_up(c, "mse", "ndcg@5", t)[used] for t in range(TRIALS)] for c in ("clean", "noisy")])
+    values = np.array(
+        [[made_up(c, "mse", "ndcg@5", t)[used] for t in range(TRIALS)] for c in ("clean", "noisy")]
+    )
     assert found.verdicts[0].tested.p_value == pytest.approx(systems_test(values).p_values[0, 1])
     assert not math.isnan(found.verdicts[1].tested.p_value)
 
@@ -234,8 +281,13 @@ def test_queries_of_a_trial_are_those_that_it_is_tested_on():
     data = RankingData.from_arrays(np.zeros((23, 1)), np.zeros(23), group=[1] * 23)
     for protocol, trial in itertools.product((Resampling(), OwnFolds()), range(6)):
         tested = divide(data, protocol, trial, 3, 100 + trial).test.qids
-        np.testing.assert_array_equal(queries_of_trial(protocol, 23, tested.size, trial, 3, 100 + trial), tested)
-    folds = [set(queries_of_trial(OwnFolds(), 23, 7, trial, 3, 100 + trial, folds=2).tolist()) for trial in range(4)]
+        np.testing.assert_array_equal(
+            queries_of_trial(protocol, 23, tested.size, trial, 3, 100 + trial), tested
+        )
+    folds = [
+        set(queries_of_trial(OwnFolds(), 23, 7, trial, 3, 100 + trial, folds=2).tolist())
+        for trial in range(4)
+    ]
     assert folds[0] == folds[2] != folds[1] == folds[3]
     assert not folds[0] & folds[1]
     for protocol in (FixedParts(), OnItself()):
@@ -259,7 +311,9 @@ def test_intervals_touch_exactly_at_the_p_value():
 
 def test_a_one_sided_test_of_no_difference_is_undecided():
     """p is 1 where nothing differs, and where all differences are below 0."""
-    found = [own_test(Advantage(np.full(5, d)), PaperTest(one_sided=True)) for d in (0.0, -0.1, 0.1)]
+    found = [
+        own_test(Advantage(np.full(5, d)), PaperTest(one_sided=True)) for d in (0.0, -0.1, 0.1)
+    ]
     assert [each.verdict for each in found] == ["undecided", "fails", "holds"]
     assert found[0].p_value == found[1].p_value == 1
 
@@ -270,18 +324,24 @@ def test_constant_values_need_no_luck():
         TINY,
         protocol=OnItself(),
         claims=(
-            Reaches(system="listnet", value=0.9, tolerance=0.001, metric="ndcg@5", condition="clean"),
+            Reaches(
+                system="listnet", value=0.9, tolerance=0.001, metric="ndcg@5", condition="clean"
+            ),
             Reaches(system="mse", value=0.9, metric="ndcg@5", condition="clean"),
             BetterUnder(system="mse", better="clean", worse="noisy", metric="ndcg@5"),
         ),
     )
-    found = filled(study, lambda c, s, m, t: np.array([0.8, 1.0]) if s == "listnet" else np.array([0.8, 0.8]))
+    found = filled(
+        study, lambda c, s, m, t: np.array([0.8, 1.0]) if s == "listnet" else np.array([0.8, 0.8])
+    )
     assert [v.tested.verdict for v in found.verdicts] == ["holds", "fails", "undecided"]
     assert [v.own.verdict for v in found.verdicts] == ["holds", "fails", "undecided"]
 
 
 def test_a_relative_gap_is_a_share_of_the_worse_systems_value():
-    claim = GapGrows(better="listnet", worse="mse", first="clean", last="noisy", metric="ndcg@5", relative=True)
+    claim = GapGrows(
+        better="listnet", worse="mse", first="clean", last="noisy", metric="ndcg@5", relative=True
+    )
     found = filled(replace(TINY, claims=(claim,)), made_up)
     gain = {c: means(c, "listnet") / means(c, "mse") - 1 for c in ("clean", "noisy")}
     assert found.verdicts[0].own.difference == pytest.approx((gain["noisy"] - gain["clean"]).mean())
@@ -311,7 +371,11 @@ def test_every_form_holds_the_same_numbers(result):
     assert len(rows) == len(result.cells) == len(plain["cells"]) == 8
     markdown, latex = result.to_markdown(), result.to_latex()
     for cell, row, entry in zip(result.cells, rows, plain["cells"], strict=True):
-        assert (row["condition"], row["system"], row["metric"]) == (cell.condition, cell.system, cell.metric)
+        assert (row["condition"], row["system"], row["metric"]) == (
+            cell.condition,
+            cell.system,
+            cell.metric,
+        )
         assert float(row["mean"]) == entry["mean"] == cell.mean
         assert float(row["low"]) == entry["interval"][0]
         assert list(entry["by_trial"].values()) == cell.means.tolist()
@@ -345,7 +409,11 @@ def test_terminal_tables_have_all_cells_and_claims(result):
 
 def test_names_are_escaped_for_latex():
     study = replace(
-        TINY, systems=(System("mse", "a_b & 50%"), System("listnet")), recipes=(), claims=(), baseline="listnet"
+        TINY,
+        systems=(System("mse", "a_b & 50%"), System("listnet")),
+        recipes=(),
+        claims=(),
+        baseline="listnet",
     )
     latex = filled(study, made_up).to_latex()
     assert r"a\_b \& 50\% &" in latex

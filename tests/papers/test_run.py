@@ -17,7 +17,9 @@ from tests.study_examples import DATA, SMALL, TINY, trial_of
 
 
 def test_a_plan_survives_being_written_down():
-    study = replace(TINY, systems=(System("mse", parameters={"langevin": tr.Langevin(1e3)}), System("listnet")))
+    study = replace(
+        TINY, systems=(System("mse", parameters={"langevin": tr.Langevin(1e3)}), System("listnet"))
+    )
     plan = make_plan(study, DATA, budget=Budget(trials=1), recipe="web30k")
     again = StudyPlan.from_plain(json.loads(canonical(plan.to_plain())))
     assert again == plan
@@ -29,8 +31,19 @@ def test_parameters_come_in_layers():
         TINY,
         parameters={"a": 0, "b": 0, "c": 0, "d": 0, "e": 0, "f": 0},
         systems=(System("mse", parameters={"d": 3, "e": 3, "f": 3}), System("listnet")),
-        conditions=(Condition("clean", parameters={"c": 2, "d": 2, "e": 2, "f": 2}, systems={"mse": {"f": 5}}),),
-        recipes=(Recipe("web30k", "W", {"b": 1, "c": 1, "d": 1, "e": 1, "f": 1}, systems={"mse": {"e": 4, "f": 4}}),),
+        conditions=(
+            Condition(
+                "clean", parameters={"c": 2, "d": 2, "e": 2, "f": 2}, systems={"mse": {"f": 5}}
+            ),
+        ),
+        recipes=(
+            Recipe(
+                "web30k",
+                "W",
+                {"b": 1, "c": 1, "d": 1, "e": 1, "f": 1},
+                systems={"mse": {"e": 4, "f": 4}},
+            ),
+        ),
         claims=(),
     )
     given = trial_of(study).spec["parameters"]
@@ -40,10 +53,17 @@ def test_parameters_come_in_layers():
 def test_recipes_are_found_by_what_the_data_looks_like():
     assert [recognise(136, n)[0] for n in (200, 9000, 31000)] == ["web30k", "web10k", "web30k"]
     assert recognise(700, 6000) == ("yahoo2", False)
-    study = replace(TINY, recipes=(Recipe("web30k", "W"), Recipe("yahoo1", "Y", {"num_leaves": 9})), claims=())
+    study = replace(
+        TINY, recipes=(Recipe("web30k", "W"), Recipe("yahoo1", "Y", {"num_leaves": 9})), claims=()
+    )
     assert make_plan(study, "simulated:yahoo:10", budget=SMALL).recipe == "yahoo1"
     assert make_plan(study, DATA, budget=SMALL).recipe == "web30k"  # like none of them: the first
-    assert make_plan(study, DATA, budget=SMALL, recipe="yahoo1").trials()[0].spec["parameters"]["num_leaves"] == 9
+    assert (
+        make_plan(study, DATA, budget=SMALL, recipe="yahoo1")
+        .trials()[0]
+        .spec["parameters"]["num_leaves"]
+        == 9
+    )
     with pytest.raises(OptionError, match="unknown recipe 'yahoo'; did you mean 'yahoo1'"):
         make_plan(study, DATA, budget=SMALL, recipe="yahoo")
 
@@ -51,5 +71,7 @@ def test_recipes_are_found_by_what_the_data_looks_like():
 def test_training_needs_data():
     with pytest.raises(OptionError, match="--data: found none; expected a folder"):
         make_plan(TINY)
-    with pytest.raises(OptionError, match=r"--data: found none; expected a folder, .*, since tiny trains models"):
+    with pytest.raises(
+        OptionError, match=r"--data: found none; expected a folder, .*, since tiny trains models"
+    ):
         make_plan(TINY, "none")

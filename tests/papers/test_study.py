@@ -1,4 +1,6 @@
-"""What a study declares: every study can be written down, and what is misdeclared is said at once."""
+"""What a study declares: every study can be written down, and what is misdeclared is said at
+once.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +26,34 @@ def test_a_study_survives_being_written_down(study):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"name": "My Study"}, "name: found 'My Study'; expected small letters, digits and hyphens"),
+        (
+            {"name": "My Study"},
+            "name: found 'My Study'; expected small letters, digits and hyphens",
+        ),
         ({"systems": ()}, "systems: found none; expected at least one"),
-        ({"systems": (System("mse"), System("mse"))}, "systems: found 'mse' twice; expected different names"),
-        ({"systems": (System("mse"), System("listnt"))}, "unknown loss 'listnt'; did you mean 'listnet'?"),
+        (
+            {"systems": (System("mse"), System("mse"))},
+            "systems: found 'mse' twice; expected different names",
+        ),
+        (
+            {"systems": (System("mse"), System("listnt"))},
+            "unknown loss 'listnt'; did you mean 'listnet'?",
+        ),
         ({"metrics": ("ndcg@5", "arpp")}, "unknown metric 'arpp'"),
         ({"baseline": "ms"}, "unknown system 'ms'; did you mean 'mse'?"),
-        ({"claims": (Better(better="mse", worse="listnet", metric="ndcg@3"),)}, "unknown metric of a claim 'ndcg@3'"),
+        (
+            {"claims": (Better(better="mse", worse="listnet", metric="ndcg@3"),)},
+            "unknown metric of a claim 'ndcg@3'",
+        ),
         ({"claims": (Better(better="mse", worse="x", metric="ndcg@5"),)}, "unknown system 'x'"),
-        ({"conditions": (Condition("a"), Condition("a"))}, "conditions: found 'a' twice; expected different names"),
-        ({"recipes": (Recipe("a", "A", systems={"msee": {}}),)}, "unknown system 'msee'; did you mean 'mse'?"),
+        (
+            {"conditions": (Condition("a"), Condition("a"))},
+            "conditions: found 'a' twice; expected different names",
+        ),
+        (
+            {"recipes": (Recipe("a", "A", systems={"msee": {}}),)},
+            "unknown system 'msee'; did you mean 'mse'?",
+        ),
         ({"trials": 0}, "trials: found 0; expected a whole number of at least 1"),
         ({"judged": ("train",)}, "judged: found ['train']; expected 'test'"),
         ({"curves": ("test",)}, "curves: found ['test']; expected 'train' or 'valid'"),

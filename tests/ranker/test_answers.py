@@ -1,4 +1,6 @@
-"""Contributions sum to scores, are the Shapley values of their definition, and the changes swap the documents."""
+"""Contributions sum to scores, are the Shapley values of their definition, and the changes swap the
+documents.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def test_contributions_sum_to_the_scores(kind):
 
 
 def test_contributions_are_shapley_values_of_their_definition():
-    """Brute force over all subsets: unknown features follow both branches by how many training documents went there."""
+    """Brute force over all subsets: unknown features follow both branches by how many training
+    documents went there.
+    """
     x = DATA.X[:, :4]
     ranker = tr.Ranker("mse", n_estimators=3, num_leaves=6).fit(x, DATA.labels, group=DATA.sizes)
     trees = ranker.model_.booster.dump_model()["tree_info"]
@@ -47,9 +51,13 @@ def test_contributions_are_shapley_values_of_their_definition():
             return node["leaf_value"]
         left, right = node["left_child"], node["right_child"]
         if node["split_feature"] in known:
-            return value(left if row[node["split_feature"]] <= node["threshold"] else right, row, known)
+            return value(
+                left if row[node["split_feature"]] <= node["threshold"] else right, row, known
+            )
         count = [each.get("internal_count", each.get("leaf_count")) for each in (left, right)]
-        return (count[0] * value(left, row, known) + count[1] * value(right, row, known)) / sum(count)
+        return (count[0] * value(left, row, known) + count[1] * value(right, row, known)) / sum(
+            count
+        )
 
     for row, found in zip(x[:5], ranker.explain(x[:5]).contributions, strict=True):
         for feature in range(4):
@@ -58,7 +66,8 @@ def test_contributions_are_shapley_values_of_their_definition():
                 weight = math.factorial(size) * math.factorial(3 - size) / math.factorial(4)
                 for known in itertools.combinations(others, size):
                     gain = (
-                        value(t["tree_structure"], row, {*known, feature}) - value(t["tree_structure"], row, {*known})
+                        value(t["tree_structure"], row, {*known, feature})
+                        - value(t["tree_structure"], row, {*known})
                         for t in trees
                     )
                     expected += weight * sum(gain)

@@ -1,4 +1,6 @@
-"""The estimator itself: what it takes, what it gives, and the sentence for each thing that can be wrong."""
+"""The estimator itself: what it takes, what it gives, and the sentence for each thing that can be
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -47,27 +49,36 @@ def test_the_ways_to_give_data_are_one():
         ranker().fit(TRAIN, eval_set=(XV, YV, QV)),
         ranker().fit(frame, pd.Series(Y), pd.Series(QID), eval_set=(XV, YV, QV)),
         ranker().fit(pl.DataFrame(X, schema=NAMES), Y, QID, eval_set=(XV, YV, QV)),
-        ranker().fit(pa.table(frame), pa.array(Y), pa.array(QID), eval_X=XV, eval_y=YV, eval_qid=QV),
+        ranker().fit(
+            pa.table(frame), pa.array(Y), pa.array(QID), eval_X=XV, eval_y=YV, eval_qid=QV
+        ),
         ranker().fit(sparse.csr_matrix(X), Y, QID, eval_set=(sparse.csr_matrix(XV), YV, QV)),
     ]
     for way in ways:
         assert way.evals_result_ == expected.evals_result_
         for rows in (XV, XV.tolist(), VALID, sparse.csr_matrix(XV)):
             np.testing.assert_array_equal(way.predict(rows), expected.predict(VALID))
-    np.testing.assert_array_equal(ways[5].predict(pd.DataFrame(XV, columns=NAMES)), expected.predict(VALID))
+    np.testing.assert_array_equal(
+        ways[5].predict(pd.DataFrame(XV, columns=NAMES)), expected.predict(VALID)
+    )
 
 
 def test_validation_data_of_one_query_gives_its_size_alone_or_in_a_list():
     one = VALID.subset([0])
     expected = ranker().fit(TRAIN, one).evals_result_
     for sizes in ([one.n_documents], [[one.n_documents]], one.sizes):
-        assert ranker().fit(TRAIN, eval_set=[(one.X, one.labels)], eval_group=sizes).evals_result_ == expected
+        assert (
+            ranker().fit(TRAIN, eval_set=[(one.X, one.labels)], eval_group=sizes).evals_result_
+            == expected
+        )
 
 
 def test_scattered_rows_are_gathered_and_scores_stay_in_row_order():
     order = np.random.default_rng(0).permutation(X.shape[0])
     with pytest.warns(tr.TautrankWarning, match="scattered"):
-        fitted = ranker().fit(X[order], Y[order], QID[order], weights=np.where(QID[order] < 110, 2.0, 1.0))
+        fitted = ranker().fit(
+            X[order], Y[order], QID[order], weights=np.where(QID[order] < 110, 2.0, 1.0)
+        )
     assert fitted.predict(X).shape == Y.shape
     np.testing.assert_array_equal(fitted.predict(X)[order], fitted.predict(X[order]))
 
@@ -89,18 +100,27 @@ def test_what_a_fitted_ranker_knows():
 def test_score_is_the_metric_and_greater_is_better():
     fitted = ranker(metric="ndcg@3").fit(TRAIN)
     expected = tr.metric("ndcg@3").mean(fitted.predict(VALID), VALID.labels, VALID.offsets)
-    assert fitted.score(VALID) == fitted.score(XV, YV, QV) == fitted.score(XV, YV, group=[15] * 40) == expected
+    assert (
+        fitted.score(VALID)
+        == fitted.score(XV, YV, QV)
+        == fitted.score(XV, YV, group=[15] * 40)
+        == expected
+    )
     half = (np.arange(40) < 20).astype(float)
     weighed = tr.metric("ndcg@3").mean(fitted.predict(VALID), VALID.labels, VALID.offsets, half)
     assert fitted.score(VALID, sample_weight=half) == weighed
     assert fitted.score(XV, YV, QV, sample_weight=np.repeat(half, 15)) == weighed
     cost = ranker(metric="arp").fit(TRAIN)
-    assert cost.score(VALID) == -tr.metric("arp").mean(cost.predict(VALID), VALID.labels, VALID.offsets)
+    assert cost.score(VALID) == -tr.metric("arp").mean(
+        cost.predict(VALID), VALID.labels, VALID.offsets
+    )
 
 
 def test_loss_and_metric_as_text_or_object():
     expected = ranker("ndcg-loss2++(k=5,mu=10)", metric="ndcg(ties=expected)@3").fit(TRAIN, VALID)
-    given = ranker(tr.losses.NDCGLoss2PP(k=5, mu=10), metric=tr.metric("ndcg@3", ties="expected")).fit(TRAIN, VALID)
+    given = ranker(
+        tr.losses.NDCGLoss2PP(k=5, mu=10), metric=tr.metric("ndcg@3", ties="expected")
+    ).fit(TRAIN, VALID)
     np.testing.assert_array_equal(given.predict(VALID), expected.predict(VALID))
     assert given.evals_result_ == expected.evals_result_
     assert list(given.evals_result_["valid"]) == ["ndcg(ties=expected)@3"]
@@ -153,22 +173,46 @@ def wrong(sentence, *arguments, **options):
 
 
 WRONG_FIT = [
-    wrong("qid, group: found neither; expected one of them, to say which documents belong together", X, Y),
+    wrong(
+        "qid, group: found neither; expected one of them, to say which documents belong together",
+        X,
+        Y,
+    ),
     wrong("qid, group: found both; expected one, to say", X, Y, QID, group=[15] * 40),
     wrong("y: found none; expected one label per document", X, None, QID),
     wrong("y: found 599 labels, but X has 600 rows; expected one label per row", X, Y[:-1], QID),
     wrong("qid: found 599 ids, but X has 600 rows; expected one id per row", X, Y, QID[:-1]),
-    wrong("group: the sizes sum to 585, but X has 600 rows; expected the same number", X, Y, group=[15] * 39),
+    wrong(
+        "group: the sizes sum to 585, but X has 600 rows; expected the same number",
+        X,
+        Y,
+        group=[15] * 39,
+    ),
     wrong("y[0]: found ", X, -Y - 1, QID),
-    wrong("X: row 0, column 0 has the value inf; expected a finite number", np.full_like(X, np.inf), Y, QID),
+    wrong(
+        "X: row 0, column 0 has the value inf; expected a finite number",
+        np.full_like(X, np.inf),
+        Y,
+        QID,
+    ),
     wrong("X: found 1 dimension; expected 2, documents by features", X[0], Y, QID),
     wrong("X: found no documents; expected at least one", np.zeros((0, 4)), [], []),
-    wrong("X: is RankingData, which has labels and queries; expected no y, qid or group with it", TRAIN, Y),
+    wrong(
+        "X: is RankingData, which has labels and queries; expected no y, qid or group with it",
+        TRAIN,
+        Y,
+    ),
     wrong(TWICE, TRAIN, VALID, eval_set=VALID),
-    wrong("eval_set: found 5 features; expected 4, as in the training data", TRAIN, eval_set=(WIDE, Y, QID)),
+    wrong(
+        "eval_set: found 5 features; expected 4, as in the training data",
+        TRAIN,
+        eval_set=(WIDE, Y, QID),
+    ),
     wrong("eval_set: y: found 599 labels, but X has 600 rows", TRAIN, eval_set=(XV, YV[:-1], QV)),
     wrong(
-        "eval_group, eval_qid: found neither; expected one of them beside features and labels", TRAIN, eval_set=(XV, YV)
+        "eval_group, eval_qid: found neither; expected one of them beside features and labels",
+        TRAIN,
+        eval_set=(XV, YV),
     ),
     wrong(
         "eval_group, eval_qid: found both; expected one of them",
@@ -177,14 +221,24 @@ WRONG_FIT = [
         eval_group=[3],
         eval_qid=[3],
     ),
-    wrong("eval_set: found something else beside eval_group; expected [(X, y)]", TRAIN, eval_set=VALID, eval_group=[3]),
+    wrong(
+        "eval_set: found something else beside eval_group; expected [(X, y)]",
+        TRAIN,
+        eval_set=VALID,
+        eval_group=[3],
+    ),
     wrong(
         "eval_group, eval_qid: found neither; expected one of them beside features and labels",
         TRAIN,
         eval_X=XV,
         eval_y=YV,
     ),
-    wrong("eval_y: found none; expected eval_X and eval_y together", TRAIN, eval_X=XV, eval_group=VALID.sizes),
+    wrong(
+        "eval_y: found none; expected eval_X and eval_y together",
+        TRAIN,
+        eval_X=XV,
+        eval_group=VALID.sizes,
+    ),
     wrong(
         "eval_X, eval_y: found different numbers of data sets; expected one y for each X",
         TRAIN,
@@ -205,15 +259,43 @@ WRONG_FIT = [
         TRAIN,
         eval_set=5,
     ),
-    wrong("eval_set: X: found no documents; expected at least one", TRAIN, eval_set=(XV[:0], YV[:0], QV[:0])),
-    wrong("weights: found length 1; expected 40, one per query, or 600, one per document", TRAIN, weights=[1.0]),
-    wrong("weights: found values of type <U1; expected numbers, one per query", TRAIN, weights=["a"] * 40),
-    wrong("weights[0]: found -1; expected a finite number of at least 0", TRAIN, weights=[-1.0] * 40),
-    wrong("weights: documents of query 100 have different weights; expected one", TRAIN, weights=np.arange(600)),
+    wrong(
+        "eval_set: X: found no documents; expected at least one",
+        TRAIN,
+        eval_set=(XV[:0], YV[:0], QV[:0]),
+    ),
+    wrong(
+        "weights: found length 1; expected 40, one per query, or 600, one per document",
+        TRAIN,
+        weights=[1.0],
+    ),
+    wrong(
+        "weights: found values of type <U1; expected numbers, one per query",
+        TRAIN,
+        weights=["a"] * 40,
+    ),
+    wrong(
+        "weights[0]: found -1; expected a finite number of at least 0", TRAIN, weights=[-1.0] * 40
+    ),
+    wrong(
+        "weights: documents of query 100 have different weights; expected one",
+        TRAIN,
+        weights=np.arange(600),
+    ),
     wrong("callbacks: found 3; expected functions of one argument, a Step", TRAIN, callbacks=[3]),
-    wrong("init_model: this Ranker is not fitted; expected a call of fit before", TRAIN, init_model=ranker()),
-    wrong("nowhere.taut: cannot be read (No such file or directory)", TRAIN, init_model="nowhere.taut"),
-    wrong("init_model, X: found 4 features; expected 5, as in fit", TRAIN, init_model=ranker().fit(WIDE, Y, QID)),
+    wrong(
+        "init_model: this Ranker is not fitted; expected a call of fit before",
+        TRAIN,
+        init_model=ranker(),
+    ),
+    wrong(
+        "nowhere.taut: cannot be read (No such file or directory)", TRAIN, init_model="nowhere.taut"
+    ),
+    wrong(
+        "init_model, X: found 4 features; expected 5, as in fit",
+        TRAIN,
+        init_model=ranker().fit(WIDE, Y, QID),
+    ),
     wrong(
         "eval_set: ndcg@10 skips every one of its 40 queries, so training cannot stop by it",
         TRAIN,
@@ -243,7 +325,10 @@ def test_wrong_data_for_predict():
     for given, sentence in (
         (WIDE, "X: found 5 features; expected 4, as in fit"),
         (X[:, :3], padding),
-        (pd.DataFrame(X, columns=["b", "a", "c", "d"]), "X: column 0 is 'b'; expected 'a', as in fit"),
+        (
+            pd.DataFrame(X, columns=["b", "a", "c", "d"]),
+            "X: column 0 is 'b'; expected 'a', as in fit",
+        ),
         (pd.DataFrame(X, columns=[*"abce"]), "X: column 3 is 'e'; expected 'd', as in fit"),
         (X[0], "X: found 1 dimension; expected 2, documents by features"),
     ):
@@ -264,7 +349,10 @@ def test_not_fitted():
         lambda r: r.save("model.taut"),
         lambda r: r.feature_importances_,
     ):
-        with pytest.raises(tr.TautrankError, match=r"^\w+: this Ranker is not fitted; expected a call of fit before$"):
+        with pytest.raises(
+            tr.TautrankError,
+            match=r"^\w+: this Ranker is not fitted; expected a call of fit before$",
+        ):
             call(ranker())
         with pytest.raises(NotFittedError):
             call(ranker())
@@ -280,7 +368,13 @@ def test_a_failed_fit_leaves_the_ranker_as_it_was():
 
 
 def test_a_script_for_lightgbm_runs_with_one_line_changed(capfd):
-    parameters = {"boosting_type": "gbdt", "n_estimators": 5, "min_child_samples": 5, "subsample": 0.8, "verbose": -1}
+    parameters = {
+        "boosting_type": "gbdt",
+        "n_estimators": 5,
+        "min_child_samples": 5,
+        "subsample": 0.8,
+        "verbose": -1,
+    }
     theirs = lightgbm.LGBMRanker(**parameters)
     ours = Ranker("lightgbm:lambdarank", metric="ndcg(empty=one)@10", **parameters)
     apart, pairs = {"eval_X": XV, "eval_y": YV}, {"eval_set": [(XV, YV)]}
@@ -314,13 +408,22 @@ def test_what_only_lightgbms_objectives_look_at_is_refused(name, value, where):
 
 
 def test_several_scores_per_document_are_refused():
-    with pytest.raises(tr.OptionError, match="num_class: is for LightGBM's own objectives; expected one score"):
+    with pytest.raises(
+        tr.OptionError, match="num_class: is for LightGBM's own objectives; expected one score"
+    ):
         ranker(num_class=3).fit(TRAIN)
 
 
 def test_on_real_data(shared_data):
     data = tr.read_folder(shared_data / "mq2008", fold=1)
-    fitted = Ranker("lambdarank", metric="ndcg@5", n_estimators=200, early_stopping_rounds=20, n_jobs=1, verbose=0)
+    fitted = Ranker(
+        "lambdarank",
+        metric="ndcg@5",
+        n_estimators=200,
+        early_stopping_rounds=20,
+        n_jobs=1,
+        verbose=0,
+    )
     fitted.fit(data.train, data.valid)
     assert fitted.n_trees_ < 200
     assert fitted.score(data.test) > 0.55
@@ -333,7 +436,9 @@ def test_values_of_another_kind_are_one_sentence(tmp_path):
     ):
         with pytest.raises(tr.OptionError, match=sentence):
             ranker(**given).fit(TRAIN)
-    with pytest.raises(tr.OptionError, match="callbacks: found 3; expected functions of one argument, a Step"):
+    with pytest.raises(
+        tr.OptionError, match="callbacks: found 3; expected functions of one argument, a Step"
+    ):
         ranker().fit(TRAIN, callbacks=3)
     ranker(n_estimators=2, verbose=False).fit(TRAIN, callbacks=lambda step: False)
     with pytest.raises(tr.DataError, match="path: found 3; expected the path of a file"):

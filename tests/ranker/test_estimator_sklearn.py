@@ -1,4 +1,6 @@
-"""Ranker inside scikit-learn: cloning, searching, pipelines, metadata routing, and scikit-learn's own checks."""
+"""Ranker inside scikit-learn: cloning, searching, pipelines, metadata routing, and scikit-learn's
+own checks.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,12 @@ def test_parameters_come_back_as_given():
     assert Ranker(**parameters).get_params() == parameters
     changed = ranker.set_params(n_estimators=8, min_data_in_leaf=4, lambda_l2=1.0)
     assert changed is ranker
-    assert changed.get_params() == {**parameters, "n_estimators": 8, "min_data_in_leaf": 4, "lambda_l2": 1.0}
+    assert changed.get_params() == {
+        **parameters,
+        "n_estimators": 8,
+        "min_data_in_leaf": 4,
+        "lambda_l2": 1.0,
+    }
     assert clone(ranker).set_params(lambda_l2=9).get_params()["lambda_l2"] == 9
     assert ranker.get_params()["lambda_l2"] == 1.0, "a clone is separate"
 
@@ -75,16 +82,21 @@ def test_pipeline_with_routing(routing):
     ranker = Ranker(**FEW).set_fit_request(qid=True).set_score_request(qid=True)
     pipeline = make_pipeline(StandardScaler(), ranker).fit(X, Y, qid=QID)
     scaled = StandardScaler().fit_transform(X)
-    np.testing.assert_array_equal(pipeline.predict(X), Ranker(**FEW).fit(scaled, Y, QID).predict(scaled))
+    np.testing.assert_array_equal(
+        pipeline.predict(X), Ranker(**FEW).fit(scaled, Y, QID).predict(scaled)
+    )
     assert pipeline.score(X, Y, qid=QID) > 0.8
 
 
 @pytest.mark.skipif(
-    parse_version(sklearn.__version__) < parse_version("1.8"), reason="scikit-learn passes no qid to a pipeline's score"
+    parse_version(sklearn.__version__) < parse_version("1.8"),
+    reason="scikit-learn passes no qid to a pipeline's score",
 )
 def test_cross_validation_of_a_pipeline(routing):
     pipeline = make_pipeline(StandardScaler(), Ranker(**FEW))
-    scores = cross_val_score(pipeline, X, Y, cv=GroupKFold(3), params={"qid": QID, "groups": QID}, error_score="raise")
+    scores = cross_val_score(
+        pipeline, X, Y, cv=GroupKFold(3), params={"qid": QID, "groups": QID}, error_score="raise"
+    )
     assert (scores > 0.7).all()
 
 

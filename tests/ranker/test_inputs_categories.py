@@ -18,18 +18,26 @@ N = QUERIES * LENGTH
 
 
 def shop(seed=0):
-    """Products whose relevance depends on brand and price; the levels of brand have an order of their own."""
+    """Products whose relevance depends on brand and price; the levels of brand have an order of
+    their own.
+    """
     rng = np.random.default_rng(seed)
     brand = rng.choice(["zeta", "alpha", "mid", "none"], N)
     price = rng.normal(size=N)
     label = (brand == "alpha").astype(int) * 2 + (price > 0.5) + (rng.random(N) < 0.1)
-    frame = pd.DataFrame({"qid": np.repeat(np.arange(QUERIES), LENGTH), "label": label, "price": price})
-    frame["brand"] = pd.Categorical(np.where(brand == "none", None, brand), categories=["mid", "zeta", "alpha", "rare"])
+    frame = pd.DataFrame(
+        {"qid": np.repeat(np.arange(QUERIES), LENGTH), "label": label, "price": price}
+    )
+    frame["brand"] = pd.Categorical(
+        np.where(brand == "none", None, brand), categories=["mid", "zeta", "alpha", "rare"]
+    )
     return frame
 
 
 def scored(frame, **parameters):
-    ranker = tr.Ranker("lightgbm:lambdarank", n_estimators=5, min_data_per_group=5, cat_smooth=1, **parameters)
+    ranker = tr.Ranker(
+        "lightgbm:lambdarank", n_estimators=5, min_data_per_group=5, cat_smooth=1, **parameters
+    )
     data = tr.RankingData.from_frame(frame)
     return ranker.fit(data), ranker.predict(data)
 
@@ -38,7 +46,9 @@ def test_the_same_model_as_lightgbm_makes_of_the_frame():
     frame = shop()
     X = frame[["price", "brand"]]
     ranker, scores = scored(frame, learning_rate=0.1)
-    theirs = lightgbm.LGBMRanker(n_estimators=5, min_data_per_group=5, cat_smooth=1, verbose=-1, deterministic=True)
+    theirs = lightgbm.LGBMRanker(
+        n_estimators=5, min_data_per_group=5, cat_smooth=1, verbose=-1, deterministic=True
+    )
     theirs.fit(X, frame.label, group=[LENGTH] * QUERIES)
     assert np.array_equal(scores, theirs.predict(X))
     assert ranker.categories_ == {"brand": ("mid", "zeta", "alpha", "rare")}
@@ -101,8 +111,12 @@ def test_losses_of_this_library_split_by_category(engine):
 
 
 def test_parts_are_joined_by_level():
-    one = tr.RankingData.from_arrays(pd.DataFrame({"b": pd.Categorical(["x", "y"])}), [0, 1], qid=[1, 1])
-    two = tr.RankingData.from_arrays(pd.DataFrame({"b": pd.Categorical(["w", "y"])}), [0, 1], qid=[2, 2])
+    one = tr.RankingData.from_arrays(
+        pd.DataFrame({"b": pd.Categorical(["x", "y"])}), [0, 1], qid=[1, 1]
+    )
+    two = tr.RankingData.from_arrays(
+        pd.DataFrame({"b": pd.Categorical(["w", "y"])}), [0, 1], qid=[2, 2]
+    )
     joined = tr.RankingData.concat([one, two])
     assert [joined.categories["b"][int(code)] for code in joined.X[:, 0]] == ["x", "y", "w", "y"]
     assert joined.subset([1]).categories == joined.categories
@@ -110,26 +124,41 @@ def test_parts_are_joined_by_level():
 
 def test_columns_of_any_type_by_name():
     frame = pd.DataFrame(
-        {"label": [1, 0, 0], "qid": [1, 1, 1], "shop": [3.0, np.nan, 7.0], "color": ["red", None, "blue"]}
+        {
+            "label": [1, 0, 0],
+            "qid": [1, 1, 1],
+            "shop": [3.0, np.nan, 7.0],
+            "color": ["red", None, "blue"],
+        }
     )
     frames = frame, pl.from_pandas(frame), pa.Table.from_pandas(frame)
     for each, named in itertools.product(frames, (["shop", "color"], ["color", "shop"])):
         data = tr.RankingData.from_frame(each, categorical=named)
         assert data.categories == {"shop": ("3", "7"), "color": ("blue", "red")}
         assert np.array_equal(data.X, [[0, 1], [np.nan, np.nan], [1, 0]], equal_nan=True)
-    with pytest.raises(DataError, match="frame: categorical: unknown column 'colour'; did you mean 'color'"):
+    with pytest.raises(
+        DataError, match="frame: categorical: unknown column 'colour'; did you mean 'color'"
+    ):
         tr.RankingData.from_frame(frame, categorical=["colour"])
 
 
 def test_numbers_where_categories_were_are_a_sentence():
     ranker, _ = scored(shop())
-    with pytest.raises(DataError, match="column 'brand' holds numbers; expected categories, as in the training data"):
+    with pytest.raises(
+        DataError,
+        match="column 'brand' holds numbers; expected categories, as in the training data",
+    ):
         ranker.predict(np.zeros((2, 2)))
     plain = tr.Ranker(n_estimators=2).fit(shop()[["price"]], shop().label, qid=shop().qid)
-    with pytest.raises(DataError, match="column 'price' holds categories; expected numbers, as in the training data"):
+    with pytest.raises(
+        DataError,
+        match="column 'price' holds categories; expected numbers, as in the training data",
+    ):
         plain.predict(pd.DataFrame({"price": pd.Categorical(["a"])}))
 
 
 def test_a_lazy_frame_is_collected():
     frame = pl.from_pandas(shop()[["qid", "label", "price"]])
-    assert np.array_equal(tr.RankingData.from_frame(frame.lazy()).X, tr.RankingData.from_frame(frame).X)
+    assert np.array_equal(
+        tr.RankingData.from_frame(frame.lazy()).X, tr.RankingData.from_frame(frame).X
+    )

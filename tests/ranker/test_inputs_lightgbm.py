@@ -1,4 +1,6 @@
-"""What users of LightGBM and scikit-learn try: ported scripts, several validation sets, callbacks, `predict`."""
+"""What users of LightGBM and scikit-learn try: ported scripts, several validation sets, callbacks,
+`predict`.
+"""
 
 from dataclasses import dataclass
 
@@ -22,8 +24,17 @@ TRAIN, DEV, TEST = slice(0, 800), slice(800, 1000), slice(1000, 1200)
 
 
 def script(make):
-    """LightGBM's documented use of its ranker; the line with `make` is the one that changes, beside the import."""
-    model = make(n_estimators=20, objective="lambdarank", min_child_samples=5, random_state=1, verbose=-1, n_jobs=1)
+    """LightGBM's documented use of its ranker; the line with `make` is the one that changes, beside
+    the import.
+    """
+    model = make(
+        n_estimators=20,
+        objective="lambdarank",
+        min_child_samples=5,
+        random_state=1,
+        verbose=-1,
+        n_jobs=1,
+    )
     model.fit(
         X[TRAIN],
         Y[TRAIN],
@@ -44,7 +55,9 @@ def script(make):
 
 
 def test_a_ported_script_gives_the_same_model_with_two_changed_lines():
-    theirs, _ = script(lambda **parameters: lgb.LGBMRanker(**parameters, deterministic=True, force_row_wise=True))
+    theirs, _ = script(
+        lambda **parameters: lgb.LGBMRanker(**parameters, deterministic=True, force_row_wise=True)
+    )
     ours, recorded = script(tr.Ranker.from_lightgbm)
     assert np.array_equal(ours, theirs)
     assert [*recorded] == ["dev", "test"]
@@ -73,11 +86,21 @@ FIFTEEN = {
 
 def test_a_dictionary_of_fifteen_names_is_ported_in_one_go():
     ranker = tr.Ranker.from_lightgbm(FIFTEEN).fit(X, Y, qid=QID)
-    fixed = {"deterministic": True, "force_row_wise": True, "data_random_seed": 4, "feature_pre_filter": False}
+    fixed = {
+        "deterministic": True,
+        "force_row_wise": True,
+        "data_random_seed": 4,
+        "feature_pre_filter": False,
+    }
     booster = lgb.train({**FIFTEEN, **fixed}, lgb.Dataset(X, Y, group=GROUP))
     assert np.array_equal(ranker.predict(X), booster.predict(X))
     assert ranker.get_params()["lambdarank_truncation_level"] == 12
-    assert tr.Ranker.from_lightgbm(lgb.LGBMRanker(num_leaves=5, subsample=0.5)).get_params()["bagging_fraction"] == 0.5
+    assert (
+        tr.Ranker.from_lightgbm(lgb.LGBMRanker(num_leaves=5, subsample=0.5)).get_params()[
+            "bagging_fraction"
+        ]
+        == 0.5
+    )
     ours = tr.Ranker.from_lightgbm(FIFTEEN, loss="lambdarank", sigmoid=2.0, lambdarank_norm=True)
     assert str(ours.loss) == "lambdarank(k=12,sigma=2,norm=lightgbm,gain=0/1/5)"
     ours.fit(X, Y, qid=QID)
@@ -85,9 +108,9 @@ def test_a_dictionary_of_fifteen_names_is_ported_in_one_go():
 
 def test_all_wrong_names_are_told_at_once():
     with pytest.raises(OptionError) as caught:
-        tr.Ranker(objective="lambdarank", eval_at=[5], seed=1, num_thread=2, label_gain=[0, 1], typo=1).fit(
-            X, Y, qid=QID
-        )
+        tr.Ranker(
+            objective="lambdarank", eval_at=[5], seed=1, num_thread=2, label_gain=[0, 1], typo=1
+        ).fit(X, Y, qid=QID)
     assert [part.split(":")[0].split(" '")[0] for part in str(caught.value).split(". ")] == [
         "objective", "eval_at", "seed", "num_thread", "label_gain", "unknown parameter of lightgbm",
     ]  # fmt: skip
@@ -96,13 +119,22 @@ def test_all_wrong_names_are_told_at_once():
 
 
 def test_several_validation_sets_and_metrics():
-    parts = [tr.RankingData.from_arrays(X[part], Y[part], qid=QID[part]) for part in (TRAIN, DEV, TEST)]
-    ranker = tr.Ranker("lambdarank", metric="ndcg@5", n_estimators=25, early_stopping_rounds=5, eval_train=True)
+    parts = [
+        tr.RankingData.from_arrays(X[part], Y[part], qid=QID[part]) for part in (TRAIN, DEV, TEST)
+    ]
+    ranker = tr.Ranker(
+        "lambdarank", metric="ndcg@5", n_estimators=25, early_stopping_rounds=5, eval_train=True
+    )
     ranker.fit(parts[0], eval_set=parts[1:], eval_metric=["map", "arp"])
     assert [*ranker.evals_result_] == ["train", "valid", "valid_1"]
     assert [*ranker.evals_result_["valid_1"]] == ["ndcg@5", "map", "arp"]
-    alone = tr.Ranker("lambdarank", metric="ndcg@5", n_estimators=25, early_stopping_rounds=5).fit(*parts[:2])
-    assert (ranker.best_iteration_, ranker.best_score_) == (alone.best_iteration_, alone.best_score_)
+    alone = tr.Ranker("lambdarank", metric="ndcg@5", n_estimators=25, early_stopping_rounds=5).fit(
+        *parts[:2]
+    )
+    assert (ranker.best_iteration_, ranker.best_score_) == (
+        alone.best_iteration_,
+        alone.best_score_,
+    )
     assert np.array_equal(ranker.predict(X), alone.predict(X))
     for name, part in (("train", parts[0]), ("valid", parts[1]), ("valid_1", parts[2])):
         for judge, values in ranker.evals_result_[name].items():
@@ -118,26 +150,50 @@ def test_several_validation_sets_and_metrics():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"eval_group": [GROUP[40:50]]}, "eval_group: found something else; expected a list of 2, one per eval_set"),
+        (
+            {"eval_group": [GROUP[40:50]]},
+            "eval_group: found something else; expected a list of 2, one per eval_set",
+        ),
         (
             {"eval_group": [GROUP[40:50], GROUP[50:]], "eval_names": ["a"]},
             "eval_names: found ['a']; expected 2 different",
         ),
-        ({"eval_group": [GROUP[40:50], GROUP[50:]], "eval_names": ["a", "train"]}, "none of them 'train'"),
+        (
+            {"eval_group": [GROUP[40:50], GROUP[50:]], "eval_names": ["a", "train"]},
+            "none of them 'train'",
+        ),
         (
             {"eval_metric": lambda y, s: ("mine", 1.0, True)},
             "metric: found a function; expected a name, or a ListM",
         ),
-        ({"init_score": Y}, "init_score: has no counterpart here; expected init_model=, a model to add trees to"),
-        ({"position": Y}, "expected propensities=, the probability that a user looked at each document"),
-        ({"early_stopping_rounds": 5}, "is a parameter of the ranker; expected Ranker(early_stopping_rounds=5)"),
-        ({"weights": Y, "sample_weight": Y}, "weights, sample_weight: found both; expected one of them"),
-        ({"callbacks": [lgb.early_stopping(5, min_delta=0.1)]}, "callbacks: found EarlyStoppingCallback of lightgbm"),
+        (
+            {"init_score": Y},
+            "init_score: has no counterpart here; expected init_model=, a model to add trees to",
+        ),
+        (
+            {"position": Y},
+            "expected propensities=, the probability that a user looked at each document",
+        ),
+        (
+            {"early_stopping_rounds": 5},
+            "is a parameter of the ranker; expected Ranker(early_stopping_rounds=5)",
+        ),
+        (
+            {"weights": Y, "sample_weight": Y},
+            "weights, sample_weight: found both; expected one of them",
+        ),
+        (
+            {"callbacks": [lgb.early_stopping(5, min_delta=0.1)]},
+            "callbacks: found EarlyStoppingCallback of lightgbm",
+        ),
         (
             {"callbacks": [lgb.reset_parameter(learning_rate=[0.1])]},
             "learning_rate: found 1 of them; expected 500, one per tree",
         ),
-        ({"callbacks": [lgb.reset_parameter(max_depth=[1])]}, "with options that have no counterpart"),
+        (
+            {"callbacks": [lgb.reset_parameter(max_depth=[1])]},
+            "with options that have no counterpart",
+        ),
     ],
 )
 def test_what_went_elsewhere_is_one_sentence(given, sentence):
@@ -152,16 +208,24 @@ def test_arguments_of_fit_that_are_ours_under_another_name():
         tr.Ranker().fit(X, Y, qid=QID, nonsense=1)
     weights = np.repeat(1.0 + np.arange(60) % 2, 20)
     one = tr.Ranker(n_estimators=3).fit(X, Y, qid=QID, sample_weight=weights)
-    assert np.array_equal(one.predict(X), tr.Ranker(n_estimators=3).fit(X, Y, qid=QID, weights=weights).predict(X))
+    assert np.array_equal(
+        one.predict(X), tr.Ranker(n_estimators=3).fit(X, Y, qid=QID, weights=weights).predict(X)
+    )
     stopping = [lgb.early_stopping(2, verbose=False)]
-    few = tr.Ranker(n_estimators=200).fit(X, Y, qid=QID, eval_set=(X[DEV], Y[DEV], QID[DEV]), callbacks=stopping)
-    same = tr.Ranker(n_estimators=200, early_stopping_rounds=2).fit(X, Y, qid=QID, eval_set=(X[DEV], Y[DEV], QID[DEV]))
+    few = tr.Ranker(n_estimators=200).fit(
+        X, Y, qid=QID, eval_set=(X[DEV], Y[DEV], QID[DEV]), callbacks=stopping
+    )
+    same = tr.Ranker(n_estimators=200, early_stopping_rounds=2).fit(
+        X, Y, qid=QID, eval_set=(X[DEV], Y[DEV], QID[DEV])
+    )
     assert few.n_trees_ == same.n_trees_ < 200
 
 
 def test_constraints_of_another_length_and_hessians_of_0_are_one_sentence(capfd):
     for given in ([1], 1, np.array([1])):
-        with pytest.raises(OptionError, match="monotone_constraints: found 1; expected 5, one per feature"):
+        with pytest.raises(
+            OptionError, match="monotone_constraints: found 1; expected 5, one per feature"
+        ):
             tr.Ranker(monotone_constraints=given).fit(X, Y, qid=QID)
     assert "Fatal" not in "".join(capfd.readouterr())
 
@@ -175,7 +239,9 @@ def test_constraints_of_another_length_and_hessians_of_0_are_one_sentence(capfd)
             return 0.0
 
     try:
-        with pytest.raises(tr.DataError, match="loss flat: all hessians are 0, so no leaf has a value"):
+        with pytest.raises(
+            tr.DataError, match="loss flat: all hessians are 0, so no leaf has a value"
+        ):
             tr.Ranker("flat", n_estimators=1).fit(X, Y, qid=QID)
     finally:
         del tr.losses.REGISTRY["flat"]
@@ -205,7 +271,9 @@ def test_scikit_learn_passes_queries_on():
         few = tr.Ranker(n_estimators=3, metric="ndcg@5")
         values = cross_val_score(few, X, Y, cv=folds, params={"qid": QID, "groups": QID})
         by_hand = [
-            tr.Ranker(n_estimators=3, metric="ndcg@5").fit(X[a], Y[a], qid=QID[a]).score(X[b], Y[b], qid=QID[b])
+            tr.Ranker(n_estimators=3, metric="ndcg@5")
+            .fit(X[a], Y[a], qid=QID[a])
+            .score(X[b], Y[b], qid=QID[b])
             for a, b in folds.split(X, Y, QID)
         ]
         assert values.tolist() == by_hand

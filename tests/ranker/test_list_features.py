@@ -24,7 +24,9 @@ EVERYTHING = tr.ListFeatures([0, 1, 2], difference=True)
 
 
 def reference(values):
-    """Z-scores, relative ranks and differences of one column in one list, as their definition says."""
+    """Z-scores, relative ranks and differences of one column in one list, as their definition
+    says.
+    """
     z, rank, difference = np.full((3, values.size), np.nan)
     there = ~np.isnan(values)
     x, n = values[there].astype(np.float64), there.sum()
@@ -37,7 +39,9 @@ def reference(values):
 
 
 def lists(sizes=(1, 2, 5, 17, 40, 1, COUNT_UP_TO, COUNT_UP_TO + 30), distinct=1000, seed=0):
-    """Documents of lists of these sizes: numbers, some of them tied, some missing, and a constant."""
+    """Documents of lists of these sizes: numbers, some of them tied, some missing, and a
+    constant.
+    """
     rng = np.random.default_rng(seed)
     offsets = np.cumsum([0, *sizes])
     X = np.round(rng.normal(size=(offsets[-1], 3)) * distinct).astype(np.float32)
@@ -58,7 +62,9 @@ def test_values_are_those_of_the_definition(distinct):
     assert np.array_equal(found[:, :3], X, equal_nan=True)
     for (start, end), column in itertools.product(itertools.pairwise(offsets), range(3)):
         for block, expected in enumerate(reference(X[start:end, column]), 1):
-            np.testing.assert_allclose(found[start:end, 3 * block + column], expected, rtol=1e-6, atol=1e-7)
+            np.testing.assert_allclose(
+                found[start:end, 3 * block + column], expected, rtol=1e-6, atol=1e-7
+            )
 
 
 def test_lists_without_differences_are_exactly_zero():
@@ -85,7 +91,9 @@ def test_the_same_bits_for_any_order_and_any_number_of_threads():
         assert np.array_equal(EVERYTHING.transform(X, offsets, threads=2), once, equal_nan=True)
     rng = np.random.default_rng(1)
     queries = rng.permutation(offsets.size - 1)
-    rows = np.concatenate([offsets[q] + rng.permutation(offsets[q + 1] - offsets[q]) for q in queries])
+    rows = np.concatenate(
+        [offsets[q] + rng.permutation(offsets[q + 1] - offsets[q]) for q in queries]
+    )
     moved = EVERYTHING.transform(X[rows], np.cumsum([0, *np.diff(offsets)[queries]]))
     assert np.array_equal(moved, once[rows], equal_nan=True)
 
@@ -97,7 +105,9 @@ def test_sparse_rows_are_described_as_dense_ones():
     assert sparse.format == "csr"
     assert sparse.dtype == np.float32
     assert np.array_equal(sparse.toarray(), dense, equal_nan=True)
-    assert np.array_equal(tr.ListFeatures([2, 0]).transform(np.asfortranarray(X), offsets), dense, equal_nan=True)
+    assert np.array_equal(
+        tr.ListFeatures([2, 0]).transform(np.asfortranarray(X), offsets), dense, equal_nan=True
+    )
 
 
 def test_doubles_are_told_apart_and_give_the_bits_of_singles():
@@ -108,19 +118,24 @@ def test_doubles_are_told_apart_and_give_the_bits_of_singles():
     assert np.array_equal(doubles, singles, equal_nan=True)
     stamps = np.array([[2.0**31 + 1], [2.0**31], [2.0**31 + 2]])
     assert np.array_equal(
-        tr.ListFeatures([0], difference=True).transform(stamps, np.array([0, 3]))[:, 2:], [[0, -1], [-1, -2], [1, 0]]
+        tr.ListFeatures([0], difference=True).transform(stamps, np.array([0, 3]))[:, 2:],
+        [[0, -1], [-1, -2], [1, 0]],
     )
 
 
 def relative(queries=80, documents=12, seed=0):
-    """Data whose labels depend on the rank of a feature within its list; its level differs between lists."""
+    """Data whose labels depend on the rank of a feature within its list; its level differs between
+    lists.
+    """
     rng = np.random.default_rng(seed)
     level = np.repeat(rng.normal(size=queries) * 30, documents)
     signal, noise = rng.normal(size=(2, queries * documents))
     order = signal.reshape(queries, documents).argsort(axis=1).argsort(axis=1).ravel()
     labels = (order >= documents - 2) * 1.0
     X = np.stack([signal + level, noise, noise * level], axis=1)
-    return tr.RankingData.from_arrays(X, labels, group=[documents] * queries, feature_names=["bm25", "noise", "more"])
+    return tr.RankingData.from_arrays(
+        X, labels, group=[documents] * queries, feature_names=["bm25", "noise", "more"]
+    )
 
 
 DATA, HELD_OUT = relative(), relative(seed=1)
@@ -150,7 +165,9 @@ def test_they_find_what_only_the_list_shows(fitted):
 
 def test_a_model_is_that_of_the_columns_added_by_hand(fitted):
     def added(data):
-        return dataclasses.replace(data, X=fitted.list_features_.transform(data.X, data.offsets), feature_names=None)
+        return dataclasses.replace(
+            data, X=fitted.list_features_.transform(data.X, data.offsets), feature_names=None
+        )
 
     by_hand = ranker().fit(added(DATA), added(HELD_OUT))
     assert np.array_equal(by_hand.predict(added(HELD_OUT)), fitted.predict(HELD_OUT))
@@ -177,12 +194,21 @@ def test_predict_needs_to_know_the_lists(fitted):
 def test_predict_takes_queries_without_list_features_too():
     plain = ranker().fit(TRAIN)
     rows = np.random.default_rng(0).permutation(TRAIN.n_documents)
-    assert np.array_equal(plain.predict(TRAIN.X[rows], qid=TRAIN.qid_of_document[rows]), plain.predict(TRAIN.X)[rows])
+    assert np.array_equal(
+        plain.predict(TRAIN.X[rows], qid=TRAIN.qid_of_document[rows]), plain.predict(TRAIN.X)[rows]
+    )
 
 
 @pytest.mark.parametrize(
     ("given", "columns"),
-    [(True, (0, 1, 2)), ("bm25", (0,)), (["more", 0], (2, 0)), (1, (1,)), (np.array([2, 2]), (2,)), (False, None)],
+    [
+        (True, (0, 1, 2)),
+        ("bm25", (0,)),
+        (["more", 0], (2, 0)),
+        (1, (1,)),
+        (np.array([2, 2]), (2,)),
+        (False, None),
+    ],
     ids=str,
 )
 def test_columns_may_be_names_or_numbers(given, columns):
@@ -196,7 +222,8 @@ def test_categories_are_left_out():
     assert model.fit(data).list_features_.columns == (0, 2)
     model.set_params(list_features="noise")
     with pytest.raises(
-        OptionError, match=r"^list_features: column 1 holds category codes; expected columns of numbers$"
+        OptionError,
+        match=r"^list_features: column 1 holds category codes; expected columns of numbers$",
     ):
         model.fit(data)
 
@@ -205,7 +232,10 @@ def test_auto_keeps_what_validates_best():
     found = ranker(list_features="auto").fit(DATA, HELD_OUT).list_features_
     assert 0 in found.columns
     # Labels that the list says nothing about: no worse than without list features.
-    assert ranker(list_features="auto").fit(TRAIN, VALID).best_score_ >= ranker().fit(TRAIN, VALID).best_score_
+    assert (
+        ranker(list_features="auto").fit(TRAIN, VALID).best_score_
+        >= ranker().fit(TRAIN, VALID).best_score_
+    )
 
 
 def test_files_and_copies_hold_them(fitted, tmp_path):
@@ -225,7 +255,9 @@ def test_files_and_copies_hold_them(fitted, tmp_path):
     assert meta["list_features"]["names"] == list(fitted.list_features_.names(DATA.feature_names))
 
 
-@pytest.mark.parametrize("given", [["bm25", 2], tr.ListFeatures("bm25", rank=False, difference=True)], ids=str)
+@pytest.mark.parametrize(
+    "given", [["bm25", 2], tr.ListFeatures("bm25", rank=False, difference=True)], ids=str
+)
 def test_parameters_of_every_kind_come_back(given, tmp_path):
     model = ranker(list_features=given, n_estimators=2)
     assert clone(model).get_params()["list_features"] == given
@@ -240,9 +272,14 @@ def test_training_continues_with_the_same_list_features(fitted):
     assert more.list_features_ == fitted.list_features_
     whole = ranker(list_features=True, n_estimators=17).fit(DATA)
     assert np.array_equal(more.predict(HELD_OUT), whole.predict(HELD_OUT))
-    with pytest.raises(OptionError, match=r"^list_features: found False; expected those of init_model: ListFeatures"):
+    with pytest.raises(
+        OptionError,
+        match=r"^list_features: found False; expected those of init_model: ListFeatures",
+    ):
         ranker().fit(DATA, init_model=fitted)
-    with pytest.raises(OptionError, match=r"^list_features: found True; expected those of init_model: none$"):
+    with pytest.raises(
+        OptionError, match=r"^list_features: found True; expected those of init_model: none$"
+    ):
         ranker(list_features=True).fit(DATA, init_model=ranker(n_estimators=1).fit(DATA))
 
 
@@ -258,15 +295,29 @@ def test_committees_take_them(tmp_path):
     assert model.model_.n_features == 5
     assert model.score(HELD_OUT) > 0.9
     model.save(tmp_path / "model.taut")
-    assert np.array_equal(tr.Ranker.load(tmp_path / "model.taut").predict(HELD_OUT), model.predict(HELD_OUT))
+    assert np.array_equal(
+        tr.Ranker.load(tmp_path / "model.taut").predict(HELD_OUT), model.predict(HELD_OUT)
+    )
 
 
 WRONG = {
-    "unknown": ("bm52", "unknown column of list_features 'bm52'; did you mean 'bm25'? (known: bm25, more, noise)"),
+    "unknown": (
+        "bm52",
+        "unknown column of list_features 'bm52'; did you mean 'bm25'? (known: bm25, more, noise)",
+    ),
     "number": ([3], "list_features: found 3; expected a whole number of at least 0 and at most 2"),
-    "empty": ([], "list_features: found no column; expected True, 'auto', or names or numbers of columns"),
-    "kind": (1.5, "list_features: found 1.5; expected True, 'auto', or names or numbers of columns"),
-    "auto": ("auto", "list_features: found 'auto' without validation data; expected an eval_set to choose by"),
+    "empty": (
+        [],
+        "list_features: found no column; expected True, 'auto', or names or numbers of columns",
+    ),
+    "kind": (
+        1.5,
+        "list_features: found 1.5; expected True, 'auto', or names or numbers of columns",
+    ),
+    "auto": (
+        "auto",
+        "list_features: found 'auto' without validation data; expected an eval_set to choose by",
+    ),
 }
 
 
@@ -278,15 +329,27 @@ def test_wrong_columns_are_one_sentence(given, sentence):
 
 
 def test_other_wrong_arguments_are_one_sentence(fitted):
-    with pytest.raises(OptionError, match=r"^list_features: found the name 'bm25', but the data has no names"):
+    with pytest.raises(
+        OptionError, match=r"^list_features: found the name 'bm25', but the data has no names"
+    ):
         ranker(list_features="bm25").fit(TRAIN)
-    with pytest.raises(OptionError, match=r"^list_features: found nothing to add; expected z_score, rank, difference"):
+    with pytest.raises(
+        OptionError,
+        match=r"^list_features: found nothing to add; expected z_score, rank, difference",
+    ):
         tr.ListFeatures(z_score=False, rank=False)
-    with pytest.raises(OptionError, match=r"^list_features: rank: found 2; expected True or False$"):
+    with pytest.raises(
+        OptionError, match=r"^list_features: rank: found 2; expected True or False$"
+    ):
         tr.ListFeatures(rank=2)
-    with pytest.raises(DataError, match=r"^qid: found 1 ids, but X has 2 rows; expected one id per row$"):
+    with pytest.raises(
+        DataError, match=r"^qid: found 1 ids, but X has 2 rows; expected one id per row$"
+    ):
         fitted.predict(DATA.X[:2], qid=[1])
     with pytest.raises(DataError, match=r"^qid, group: found both"):
         fitted.predict(DATA.X[:2], qid=[1, 1], group=[2])
-    with pytest.raises(OptionError, match=r"^X: is RankingData, which has queries; expected no qid or group with it$"):
+    with pytest.raises(
+        OptionError,
+        match=r"^X: is RankingData, which has queries; expected no qid or group with it$",
+    ):
         fitted.predict(DATA, qid=[1])

@@ -1,4 +1,6 @@
-"""The model file: whole or not at all, the same bits back, and a sentence for every way a file can be wrong."""
+"""The model file: whole or not at all, the same bits back, and a sentence for every way a file can
+be wrong.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def saved(tmp_path_factory):
 
 
 def rewritten(source: Path, target: Path, change=lambda meta: None, **members):
-    """The same archive with its description changed by a function; or with other members, None for none."""
+    """The same archive with its description changed by a function; or with other members, None for
+    none.
+    """
     with zipfile.ZipFile(source) as archive:
         content = {name: archive.read(name) for name in archive.namelist()}
     meta = json.loads(content["meta.json"])
@@ -55,9 +59,16 @@ def rewritten(source: Path, target: Path, change=lambda meta: None, **members):
 
 def test_everything_comes_back(tmp_path):
     loss = tr.losses.NDCGLoss2PP(k=5)
-    more = {"min_data_in_leaf": 3, "categorical_feature": ("d",), "langevin": tr.Langevin(1e5, 0.1), "eval_train": True}
+    more = {
+        "min_data_in_leaf": 3,
+        "categorical_feature": ("d",),
+        "langevin": tr.Langevin(1e5, 0.1),
+        "eval_train": True,
+    }
     fitted = ranker(loss, metric=tr.metric("err@5"), **more)
-    frame = pd.DataFrame(np.column_stack([X[:, :3], np.abs(X[:, 3]).round()]), columns=["a", "ü {", "c,\n", "d"])
+    frame = pd.DataFrame(
+        np.column_stack([X[:, :3], np.abs(X[:, 3]).round()]), columns=["a", "ü {", "c,\n", "d"]
+    )
     fitted.fit(frame, Y, group=[15] * 40, eval_set=(frame, Y, np.repeat(np.arange(40), 15)))
     fitted.save(tmp_path / "model.taut")
     loaded = Ranker.load(tmp_path / "model.taut")
@@ -70,7 +81,9 @@ def test_everything_comes_back(tmp_path):
     assert loaded.feature_names_in_.tolist() == list(frame.columns)
     np.testing.assert_array_equal(loaded.feature_importances_, fitted.feature_importances_)
     assert loaded.score(frame, Y, group=[15] * 40) == fitted.score(frame, Y, group=[15] * 40)
-    np.testing.assert_array_equal(loaded.fit(frame, Y, group=[15] * 40).predict(frame), fitted.predict(frame))
+    np.testing.assert_array_equal(
+        loaded.fit(frame, Y, group=[15] * 40).predict(frame), fitted.predict(frame)
+    )
 
 
 def test_the_same_model_gives_the_same_bytes(saved, tmp_path):
@@ -96,7 +109,9 @@ def test_lightgbm_itself_reads_the_trees(saved):
 
     with zipfile.ZipFile(saved) as archive:
         booster = lightgbm.Booster(model_str=archive.read("model.txt").decode())
-    np.testing.assert_array_equal(booster.predict(X.astype(np.float32)), Ranker.load(saved).predict(X))
+    np.testing.assert_array_equal(
+        booster.predict(X.astype(np.float32)), Ranker.load(saved).predict(X)
+    )
 
 
 def test_values_that_are_skipped_survive(tmp_path):
@@ -113,7 +128,9 @@ def test_a_drawn_seed_is_kept(tmp_path):
 
 
 def test_a_loss_that_is_no_longer_known_still_predicts(saved, tmp_path):
-    renamed = rewritten(saved, tmp_path / "m", lambda meta: meta["parameters"].update(loss="my-own-loss(k=3)"))
+    renamed = rewritten(
+        saved, tmp_path / "m", lambda meta: meta["parameters"].update(loss="my-own-loss(k=3)")
+    )
     loaded = Ranker.load(renamed)
     np.testing.assert_array_equal(loaded.predict(X), Ranker.load(saved).predict(X))
     with pytest.raises(tr.OptionError, match="unknown loss 'my-own-loss'"):
@@ -142,7 +159,9 @@ def test_a_failed_save_leaves_the_old_file(saved, tmp_path, monkeypatch):
 
 
 def test_a_folder_that_is_not_there(saved, tmp_path):
-    with pytest.raises(tr.DataError, match=r"nowhere/model\.taut: cannot be written \(No such file or directory\)"):
+    with pytest.raises(
+        tr.DataError, match=r"nowhere/model\.taut: cannot be written \(No such file or directory\)"
+    ):
         Ranker.load(saved).save(tmp_path / "nowhere" / "model.taut")
 
 
@@ -153,7 +172,10 @@ def fails(path, sentence):
 
 
 def test_no_such_file(tmp_path):
-    fails(tmp_path / "none.taut", "cannot be read (No such file or directory); expected a model saved by tautrank")
+    fails(
+        tmp_path / "none.taut",
+        "cannot be read (No such file or directory); expected a model saved by tautrank",
+    )
     fails(tmp_path, "cannot be read (Is a directory); expected a model saved by tautrank")
 
 
@@ -176,7 +198,10 @@ def test_foreign_content(content, tmp_path):
     path = tmp_path / "foreign.taut"
     path.write_bytes(content)
     start = content[:4]
-    fails(path, f"is not a tautrank model (it starts with {start!r}); expected a file written by Ranker.save")
+    fails(
+        path,
+        f"is not a tautrank model (it starts with {start!r}); expected a file written by Ranker.save",
+    )
 
 
 def test_foreign_archives(saved, tmp_path):
@@ -208,7 +233,9 @@ def test_damage_is_noticed_wherever_it_is(saved, tmp_path):
 
 
 def test_any_flipped_byte_gives_the_same_model_or_a_sentence(saved, tmp_path):
-    """Dates and the like do not matter to the model; nothing else may pass unnoticed, or escape as another error."""
+    """Dates and the like do not matter to the model; nothing else may pass unnoticed, or escape as
+    another error.
+    """
     content = saved.read_bytes()
     expected = Ranker.load(saved).predict(X)
     path = tmp_path / "flipped.taut"
@@ -252,7 +279,9 @@ def test_missing_exchanged_and_unreadable_trees(saved, tmp_path):
         "meta.json does not say where the trees are; expected a file written by Ranker.save",
     )
     for trees in (b"garbage", text[: len(text) // 2]):
-        fails(rewritten(saved, path, trees=trees), "found something else than a LightGBM model text")
+        fails(
+            rewritten(saved, path, trees=trees), "found something else than a LightGBM model text"
+        )
     fails(
         rewritten(saved, path, lambda meta: meta.update(n_features=5)),
         "found LightGBM's model of 4 features; expected 5",
@@ -305,9 +334,16 @@ def test_a_description_that_does_not_fit(saved, tmp_path, change):
 def test_a_langevin_that_cannot_be(saved, tmp_path):
     for given, sentence in (
         ({"temperature": 0, "shrink_rate": 1}, "temperature: found 0; expected a number above 0"),
-        ({"temperature": 1, "shrink_rate": "x"}, "shrink_rate: found 'x'; expected a number of at least 0"),
+        (
+            {"temperature": 1, "shrink_rate": "x"},
+            "shrink_rate: found 'x'; expected a number of at least 0",
+        ),
     ):
-        path = rewritten(saved, tmp_path / "m", lambda meta, given=given: meta["parameters"].update(langevin=given))
+        path = rewritten(
+            saved,
+            tmp_path / "m",
+            lambda meta, given=given: meta["parameters"].update(langevin=given),
+        )
         fails(path, sentence)
 
 
@@ -342,7 +378,9 @@ def test_version_0_1_0_refuses_a_file_with_a_scale(saved, tmp_path):
 
 def test_parameters_from_a_file_are_only_kept(saved, tmp_path):
     strange = {"__class__": "os.system", "predict": "x", "_record": 1, "self_": 2}
-    loaded = Ranker.load(rewritten(saved, tmp_path / "m", lambda meta: meta["parameters"].update(strange)))
+    loaded = Ranker.load(
+        rewritten(saved, tmp_path / "m", lambda meta: meta["parameters"].update(strange))
+    )
     assert type(loaded) is Ranker
     np.testing.assert_array_equal(loaded.predict(X), Ranker.load(saved).predict(X))
 
@@ -353,13 +391,17 @@ def test_archives_that_would_fill_the_memory_are_refused(saved, tmp_path, monkey
     rewritten(saved, path, meta=b" " * 1_000_000)
     fails(path, "'meta.json' would take 1,000,000 bytes; expected at most 20,000")
     rewritten(saved, path, trees=b" " * 10_000_000)
-    with pytest.raises(tr.DataError, match=r"'model\.txt' would take 10,000,000 bytes; expected at most"):
+    with pytest.raises(
+        tr.DataError, match=r"'model\.txt' would take 10,000,000 bytes; expected at most"
+    ):
         Ranker.load(path)
     # The list of members says 10 bytes; the data say otherwise.
     raw = io.BytesIO()
     with zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("meta.json", b" " * 1_000_000)
-    path.write_bytes(raw.getvalue().replace((1_000_000).to_bytes(4, "little"), (10).to_bytes(4, "little")))
+    path.write_bytes(
+        raw.getvalue().replace((1_000_000).to_bytes(4, "little"), (10).to_bytes(4, "little"))
+    )
     with pytest.raises(tr.DataError):
         Ranker.load(path)
 
@@ -375,5 +417,11 @@ def test_nothing_is_unpacked_and_nothing_runs(saved, tmp_path, monkeypatch):
     monkeypatch.setattr("builtins.eval", forbidden)
     monkeypatch.setattr("builtins.exec", forbidden)
     Ranker.load(saved)
-    source = Path(model_file.__file__).read_text() + Path(model_file.__file__).with_name("estimator.py").read_text()
-    assert not re.search(r"\b(import pickle|from pickle|eval\(|exec\(|__import__|import_module|import joblib)", source)
+    source = (
+        Path(model_file.__file__).read_text()
+        + Path(model_file.__file__).with_name("estimator.py").read_text()
+    )
+    assert not re.search(
+        r"\b(import pickle|from pickle|eval\(|exec\(|__import__|import_module|import joblib)",
+        source,
+    )

@@ -28,7 +28,9 @@ NAMES = list("abcde")
 
 def lightgbm_model(objective="lambdarank", names=NAMES, labels=Y):
     data = lightgbm.Dataset(X, labels, group=GROUP, feature_name=names or "auto")
-    return lightgbm.train({"objective": objective, "verbosity": -1, "num_leaves": 8, "num_threads": 1}, data, 10)
+    return lightgbm.train(
+        {"objective": objective, "verbosity": -1, "num_leaves": 8, "num_threads": 1}, data, 10
+    )
 
 
 def xgboost_model(objective="rank:ndcg", labels=Y):
@@ -43,14 +45,19 @@ def test_lightgbm_text_is_exported_to_every_format(format, tmp_path):
     booster = lightgbm_model()
     booster.save_model(tmp_path / "anything.bin")  # the content says what it is
     ranker = tr.Ranker.load(tmp_path / "anything.bin")
-    assert (ranker.loss, ranker.feature_names_in_.tolist(), ranker.n_trees_) == ("lightgbm:lambdarank", NAMES, 10)
+    assert (ranker.loss, ranker.feature_names_in_.tolist(), ranker.n_trees_) == (
+        "lightgbm:lambdarank",
+        NAMES,
+        10,
+    )
     found = INTERPRETERS[format](exported(ranker, tmp_path, format), X[:100], NAMES)
     np.testing.assert_allclose(found, booster.predict(X[:100]), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_lightgbm_models_of_decimals_keep_their_scores(format, tmp_path):
-    # Splits lie in the middle between two values, and there are values for which float32 has a larger number.
+    # Splits lie in the middle between two values, and there are values for which float32 has a
+    # larger number.
     values = np.round(RNG.random((800, 5)), 2)
     trained = values * 50 // 1 / 50  # 0, 0.02, 0.04, ...: the others lie in the middle
     booster = lightgbm.train(
@@ -63,7 +70,9 @@ def test_lightgbm_models_of_decimals_keep_their_scores(format, tmp_path):
     for ranker in (tr.Ranker.load(booster), tr.Ranker.load(tr.Ranker.load(booster).model_.booster)):
         np.testing.assert_array_equal(ranker.predict(values), scores)
         np.testing.assert_array_equal(ranker.predict(values.astype(np.float32)), scores)
-    found = INTERPRETERS[format](exported(ranker, tmp_path, format), values.astype(np.float32), NAMES)
+    found = INTERPRETERS[format](
+        exported(ranker, tmp_path, format), values.astype(np.float32), NAMES
+    )
     np.testing.assert_allclose(found, scores, rtol=0, atol=1e-5)
 
 
@@ -73,7 +82,9 @@ def test_lightgbm_models_of_float32_data_keep_their_thresholds():
     assert kept.trees_to_dataframe().threshold.equals(booster.trees_to_dataframe().threshold)
     # Time stamps, which float32 cannot hold, are compared as doubles.
     large = 1.7e9 + RNG.integers(0, 40, (800, 1)) + 0.125
-    booster = lightgbm.train({"objective": "lambdarank", "verbosity": -1}, lightgbm.Dataset(large, Y, group=GROUP), 5)
+    booster = lightgbm.train(
+        {"objective": "lambdarank", "verbosity": -1}, lightgbm.Dataset(large, Y, group=GROUP), 5
+    )
     np.testing.assert_array_equal(tr.Ranker.load(booster).predict(large), booster.predict(large))
 
 
@@ -85,7 +96,9 @@ def test_a_lightgbm_model_without_a_split_is_read():
     assert ranker.explain(X[:3]).contributions.tolist() == [[0.0] * 5] * 3
 
 
-@pytest.mark.parametrize("objective", ["rank:ndcg", "binary:logistic", "count:poisson", "reg:squarederror"])
+@pytest.mark.parametrize(
+    "objective", ["rank:ndcg", "binary:logistic", "count:poisson", "reg:squarederror"]
+)
 @pytest.mark.parametrize("kind", ["json", "ubj"])
 def test_xgboost_files_keep_their_scores(objective, kind, tmp_path):
     booster = xgboost_model(objective, Y > 1 if "logistic" in objective else Y)
@@ -106,7 +119,10 @@ def test_pruned_trees_of_xgboost_keep_their_scores(gamma, tmp_path):
     booster = xgboost.train(how, data, 10)
     trees = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]["model"]["trees"]
     assert any(int(tree["tree_param"]["num_deleted"]) for tree in trees)
-    ranker, scores = tr.Ranker.load(bytes(booster.save_raw("ubj"))), booster.predict(data, output_margin=True)
+    ranker, scores = (
+        tr.Ranker.load(bytes(booster.save_raw("ubj"))),
+        booster.predict(data, output_margin=True),
+    )
     np.testing.assert_array_equal(ranker.predict(X), scores)
     vespa = INTERPRETERS["vespa"](exported(ranker, tmp_path, "vespa"), X[:100], NAMES)
     np.testing.assert_allclose(vespa, scores[:100], rtol=0, atol=1e-5)
@@ -117,10 +133,14 @@ def test_boosters_are_continued():
     ranker = tr.Ranker("xendcg", n_estimators=2).fit(X, Y, group=GROUP, init_model=booster)
     assert ranker.n_trees_ == 12
     assert not hasattr(tr.Ranker.load(booster), "feature_names_in_")
-    np.testing.assert_array_equal(ranker.model_.booster.predict(X, num_iteration=10), booster.predict(X))
+    np.testing.assert_array_equal(
+        ranker.model_.booster.predict(X, num_iteration=10), booster.predict(X)
+    )
     model = xgboost_model()
     model.feature_names = None
-    ranker = tr.Ranker("xendcg", engine="xgboost", n_estimators=2).fit(X, Y, group=GROUP, init_model=model)
+    ranker = tr.Ranker("xendcg", engine="xgboost", n_estimators=2).fit(
+        X, Y, group=GROUP, init_model=model
+    )
     assert ranker.n_trees_ == 12
 
 
@@ -128,12 +148,16 @@ def test_a_tree_of_one_leaf_is_read():
     few = {"verbosity": -1, "num_threads": 1, "min_gain_to_split": 1e9}
     booster = lightgbm.train(few, lightgbm.Dataset(X, Y), 3)
     assert "num_leaves=1" in booster.model_to_string()
-    np.testing.assert_array_equal(tr.Ranker.load(booster).predict(X), booster.predict(X, raw_score=True))
+    np.testing.assert_array_equal(
+        tr.Ranker.load(booster).predict(X), booster.predict(X, raw_score=True)
+    )
 
 
 def test_what_is_no_model_of_one_score_is_refused(tmp_path):
     many = lightgbm.train(
-        {"objective": "multiclass", "num_class": 3, "verbosity": -1}, lightgbm.Dataset(X, Y.clip(0, 2)), 2
+        {"objective": "multiclass", "num_class": 3, "verbosity": -1},
+        lightgbm.Dataset(X, Y.clip(0, 2)),
+        2,
     )
     with pytest.raises(DataError, match="model: found a model of 3 classes; expected one score"):
         tr.Ranker.load(many)
@@ -163,19 +187,27 @@ _DAMAGED_NODES = {
 
 
 @pytest.mark.parametrize("kind", ["json", "ubj"])
-@pytest.mark.parametrize(("name", "value"), [(name, each) for name, some in _DAMAGED_NODES.items() for each in some])
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, each) for name, some in _DAMAGED_NODES.items() for each in some]
+)
 def test_damaged_nodes_of_xgboost_are_refused(name, value, kind):
     content = bytes(xgboost_model().save_raw(kind))
-    tree = json.loads(xgboost_model().save_raw("json"))["learner"]["gradient_booster"]["model"]["trees"][0]
+    tree = json.loads(xgboost_model().save_raw("json"))["learner"]["gradient_booster"]["model"][
+        "trees"
+    ][0]
     numbers = tree[name]
     at = 1 if numbers else 0
     changed = [*numbers[:at], value, *numbers[at + 1 :]]
     if kind == "json":
-        found, damaged = (f'"{name}":{json.dumps(each, separators=(",", ":"))}'.encode() for each in (numbers, changed))
+        found, damaged = (
+            f'"{name}":{json.dumps(each, separators=(",", ":"))}'.encode()
+            for each in (numbers, changed)
+        )
     else:
         key = b"L" + len(name).to_bytes(8, "big") + name.encode() + b"[$l#L"
         found, damaged = (
-            key + len(each).to_bytes(8, "big") + np.array(each, ">i4").tobytes() for each in (numbers, changed)
+            key + len(each).to_bytes(8, "big") + np.array(each, ">i4").tobytes()
+            for each in (numbers, changed)
         )
     assert found in content
     with pytest.raises(DataError, match="XGBoost cannot read the model; expected a whole file"):
@@ -221,7 +253,9 @@ def test_trees_of_xgboost_that_lead_nowhere_are_refused(kind):
         with pytest.raises(DataError, match="XGBoost cannot read the model"):
             tr.Ranker.load(content)
         tree[name][node] = kept
-    np.testing.assert_array_equal(tr.Ranker.load(json.dumps(model).encode()).predict(X).shape, Y.shape)
+    np.testing.assert_array_equal(
+        tr.Ranker.load(json.dumps(model).encode()).predict(X).shape, Y.shape
+    )
 
 
 def test_file_objects_bytes_and_every_damaged_byte():
@@ -265,7 +299,11 @@ def test_commands_take_a_lightgbm_model(tmp_path, capsys):
     model, data = tmp_path / "lgb.txt", tmp_path / "data.txt"
     booster.save_model(model)
     rows = [" ".join(f"{column}:{value}" for column, value in enumerate(x, 1)) for x in X]
-    data.write_text("".join(f"{y:g} qid:{i // 20} {row}\n" for i, (row, y) in enumerate(zip(rows, Y, strict=True))))
+    data.write_text(
+        "".join(
+            f"{y:g} qid:{i // 20} {row}\n" for i, (row, y) in enumerate(zip(rows, Y, strict=True))
+        )
+    )
     code, shown, _ = run(capsys, "model info", model)
     assert code == 0
     assert "10 trees of lightgbm" in shown
@@ -282,7 +320,10 @@ def test_commands_take_a_lightgbm_model(tmp_path, capsys):
     assert "difference" in run(capsys, "explain --qid 3", model, data, *words)[1]
     assert run(capsys, "explain --qid 999", model, data)[0] == 2
     assert run(capsys, "explain --qid 3 --above 1", model, data)[0] == 2
-    assert run(capsys, "train --trees 2", data, "--init-model", model, "-o", tmp_path / "more.taut")[0] == 0
+    assert (
+        run(capsys, "train --trees 2", data, "--init-model", model, "-o", tmp_path / "more.taut")[0]
+        == 0
+    )
     assert tr.Ranker.load(tmp_path / "more.taut").n_trees_ == 12
 
 

@@ -15,7 +15,9 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "serving.md"
 
 @pytest.fixture
 def program():
-    return compile(re.search(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[1], str(PAGE), "exec")
+    return compile(
+        re.search(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[1], str(PAGE), "exec"
+    )
 
 
 def test_it_is_python(program):

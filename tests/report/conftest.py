@@ -1,4 +1,6 @@
-"""Fixtures of the tests of pages: a browser, small studies, and pages without Plotly's five megabytes."""
+"""Fixtures of the tests of pages: a browser, small studies, and pages without Plotly's five
+megabytes.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +40,26 @@ def ran():
 @pytest.fixture(scope="session")
 def browser():
     """Debian's Chromium, driven by Playwright."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
+    sync_api = pytest.importorskip(
+        "playwright.sync_api", reason="Playwright is not installed: pip install playwright"
+    )
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    program = os.environ.get("TAUTRANK_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    program = os.environ.get("TAUTRANK_CHROMIUM") or next(
+        filter(None, map(shutil.which, names)), None
+    )
     if program is None:
-        pytest.skip("no Chromium found: install one (Debian: apt-get install chromium) or set TAUTRANK_CHROMIUM to it")
-    quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+        pytest.skip(
+            "no Chromium found: install one (Debian: apt-get install chromium) or set TAUTRANK_CHROMIUM to it"
+        )
+    quiet = [
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--disable-component-update",
+    ]
     with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, args=[*quiet, "--disable-sync", "--no-first-run"])
+        started = playwright.chromium.launch(
+            executable_path=program, args=[*quiet, "--disable-sync", "--no-first-run"]
+        )
         yield started
         started.close()

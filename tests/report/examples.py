@@ -1,4 +1,6 @@
-"""What the tests of pages share: a reader of HTML, a page of all kinds of sections, and names that try to break out."""
+"""What the tests of pages share: a reader of HTML, a page of all kinds of sections, and names that
+try to break out.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,25 @@ from html.parser import HTMLParser
 import numpy as np
 
 from tautrank.report.figures import Curve, QueryGains, curve_figure, gain_sections
-from tautrank.report.page import Code, Facts, FigureSection, Group, Page, TableSection, Text, system_styles
+from tautrank.report.page import (
+    Code,
+    Facts,
+    FigureSection,
+    Group,
+    Page,
+    TableSection,
+    Text,
+    system_styles,
+)
 from tautrank.report.table import Cell, Column, ReportTable
 
 NASTY = "<b>bold</b> <!-- <script >window.hacked = 1</script> & \"quoted\" <a href='https://example.org'>x</a>"
-SYSTEMS = ("lightgbm:lambdarank", NASTY, "xendcg", "ndcg-loss2++(k=5,mu=2,assignment=soft,samples=10)")
+SYSTEMS = (
+    "lightgbm:lambdarank",
+    NASTY,
+    "xendcg",
+    "ndcg-loss2++(k=5,mu=2,assignment=soft,samples=10)",
+)
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 DESKTOP = {"viewport": {"width": 1280, "height": 900}}
@@ -82,19 +98,27 @@ class Reader(HTMLParser):
 
     def place(self, title: str) -> str:
         """The id of the section of that title."""
-        ids = [a["id"].removesuffix("-title") for tag, a in self.elements if re.fullmatch("h[2-6]", tag)]
+        ids = [
+            a["id"].removesuffix("-title")
+            for tag, a in self.elements
+            if re.fullmatch("h[2-6]", tag)
+        ]
         return ids[[text for _, text in self.headings[1:]].index(title)]
 
     def table(self, title: str) -> list[dict[str, dict[str, str | None]]]:
         """The rows of the table of that section, by heading."""
-        labels = [attributes["aria-labelledby"] for tag, attributes in self.elements if tag == "table"]
+        labels = [
+            attributes["aria-labelledby"] for tag, attributes in self.elements if tag == "table"
+        ]
         head, *rows = self.tables[labels.index(f"{self.place(title)}-title")]
         return [dict(zip([cell["text"] for cell in head], row, strict=True)) for row in rows]
 
     def figure(self, title: str) -> dict:
         """The data of the figure of that section."""
         name = f"{self.place(title)}-figure"
-        return json.loads(next(text for attributes, text in self.scripts if attributes.get("id") == name))
+        return json.loads(
+            next(text for attributes, text in self.scripts if attributes.get("id") == name)
+        )
 
 
 def key(cell) -> float | None:
@@ -104,7 +128,9 @@ def key(cell) -> float | None:
 
 def lines(figure) -> dict:
     """The lines, points or bars of a figure, by system."""
-    return {trace["legendgroup"]: trace for trace in figure["data"] if trace.get("fill") != "toself"}
+    return {
+        trace["legendgroup"]: trace for trace in figure["data"] if trace.get("fill") != "toself"
+    }
 
 
 def bands(figure) -> dict:
@@ -118,13 +144,19 @@ def bands(figure) -> dict:
 
 
 def page_of_everything() -> Page:
-    """Tables, figures and text of every kind, with names that HTML, JSON and Plotly would read as something else."""
+    """Tables, figures and text of every kind, with names that HTML, JSON and Plotly would read as
+    something else.
+    """
     rng = np.random.default_rng(1)
     styles = system_styles(SYSTEMS)
     x = np.arange(1, 31)
     courses = [0.1 * i - np.exp(-x / 9) for i in range(4)]
-    curves = [Curve(name, x, y, y - 0.01, y + 0.01) for name, y in zip(SYSTEMS, courses, strict=True)]
-    drawn = curve_figure(curves, x_title=f"trees {NASTY}", y_title="validation ndcg@5", styles=styles, mode="lines")
+    curves = [
+        Curve(name, x, y, y - 0.01, y + 0.01) for name, y in zip(SYSTEMS, courses, strict=True)
+    ]
+    drawn = curve_figure(
+        curves, x_title=f"trees {NASTY}", y_title="validation ndcg@5", styles=styles, mode="lines"
+    )
     gains = {name: rng.normal(0.1 * i, 0.1, 80) for i, name in enumerate(SYSTEMS[1:])}
     clouds = [Curve(f"list {i}", rng.random(20) + i, rng.random(20)) for i in range(9)]
     names = Column("name", words=True)
@@ -136,10 +168,24 @@ def page_of_everything() -> Page:
         [
             Text("Claim", [f"{NASTY} holds."]),
             TableSection("Table", ReportTable.of_rows(rows, NASTY)),
-            TableSection("Folded", ReportTable.of(["text"], [["a sentence that needs several lines"]]), folded=True),
+            TableSection(
+                "Folded",
+                ReportTable.of(["text"], [["a sentence that needs several lines"]]),
+                folded=True,
+            ),
             FigureSection("Curves", drawn, NASTY, NASTY),
-            Group("Gains", list(gain_sections(QueryGains("ndcg@5", SYSTEMS[0], rng.random(80), gains), styles))),
-            FigureSection("Clouds", curve_figure(clouds, x_title="loss", y_title="gap", mode="markers"), "c", "s"),
+            Group(
+                "Gains",
+                list(
+                    gain_sections(QueryGains("ndcg@5", SYSTEMS[0], rng.random(80), gains), styles)
+                ),
+            ),
+            FigureSection(
+                "Clouds",
+                curve_figure(clouds, x_title="loss", y_title="gap", mode="markers"),
+                "c",
+                "s",
+            ),
             Facts("Settings", {NASTY: NASTY}),
             Code("Run it again", NASTY, [NASTY]),
         ],

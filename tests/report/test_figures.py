@@ -1,4 +1,6 @@
-"""Figures: what curves, bars and groups of queries draw, and whether every reader can tell systems apart."""
+"""Figures: what curves, bars and groups of queries draw, and whether every reader can tell systems
+apart.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,12 @@ TITLES = {"x_title": "x", "y_title": "y"}
 
 def test_validation_curves_are_means_and_deviations_over_trainings():
     rng = np.random.default_rng(0)
-    histories = {"a": [rng.random(7), rng.random(5), rng.random(9)], "b": [rng.random(4)], "c": [], "one": [[0.5]]}
+    histories = {
+        "a": [rng.random(7), rng.random(5), rng.random(9)],
+        "b": [rng.random(4)],
+        "c": [],
+        "one": [[0.5]],
+    }
     several, one = validation_curves(histories)
     values = np.array([history[:5] for history in histories["a"]])
     assert several.x.tolist() == [1, 2, 3, 4, 5]
@@ -42,9 +49,21 @@ def test_curves_draw_what_they_are_given():
 def test_wrong_figures_are_refused():
     many = Curve("a", np.zeros(50_001), np.zeros(50_001))
     for make, kind, sentence in (
-        (lambda: Curve("a", [1, 2], [1]), DataError, "mean of 'a': found length 1; expected 2, one per place"),
-        (lambda: Curve("a", [1], [1], low=[0]), OptionError, "low, high: found one of them for 'a'"),
-        (lambda: Curve("a", ["x"], [1]), DataError, "x of 'a': found values of type <U1; expected numbers"),
+        (
+            lambda: Curve("a", [1, 2], [1]),
+            DataError,
+            "mean of 'a': found length 1; expected 2, one per place",
+        ),
+        (
+            lambda: Curve("a", [1], [1], low=[0]),
+            OptionError,
+            "low, high: found one of them for 'a'",
+        ),
+        (
+            lambda: Curve("a", ["x"], [1]),
+            DataError,
+            "x of 'a': found values of type <U1; expected numbers",
+        ),
         (lambda: Curve("a", [[1]], [1]), DataError, "x of 'a': found an array of shape (1, 1)"),
         (
             lambda: curve_figure([many], **TITLES, mode="markers"),
@@ -71,7 +90,10 @@ def test_bars_are_sorted_and_keep_the_mean(values, most):
 
 
 @given(
-    st.lists(st.one_of(st.just(math.nan), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.floats(0, 1)), max_size=40),
+    st.lists(
+        st.one_of(st.just(math.nan), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.floats(0, 1)),
+        max_size=40,
+    ),
     st.integers(1, 6),
     st.booleans(),
 )
@@ -93,7 +115,9 @@ def found():
     rng = np.random.default_rng(3)
     skipped = np.where(np.arange(90) == 7, math.nan, 0.0)
     gained = {name: rng.normal(mean, 0.1, 90) + skipped for name, mean in (("a", 0.1), ("b", 0.0))}
-    return figures.QueryGains("arp", "base", rng.random(90) + skipped, gained, higher_is_better=False)
+    return figures.QueryGains(
+        "arp", "base", rng.random(90) + skipped, gained, higher_is_better=False
+    )
 
 
 def drawn(found):
@@ -107,14 +131,18 @@ def test_bars_and_points_are_the_gains_of_the_queries(found):
     for bar, point, gained in zip(bars, points, found.gains.values(), strict=True):
         np.testing.assert_allclose(bar.y, np.sort(gained[~np.isnan(gained)]))
         np.testing.assert_allclose(point.y, [gained[group].mean() for group in groups])
-        for group, up, down in zip(groups, point.error_y.array, point.error_y.arrayminus, strict=True):
+        for group, up, down in zip(
+            groups, point.error_y.array, point.error_y.arrayminus, strict=True
+        ):
             error = gained[group].std(ddof=1) / math.sqrt(group.size)
             assert 0.5 * 1.96 * error < min(up, down) <= max(up, down) < 1.5 * 1.96 * error
 
 
 def test_intervals_over_trials_count_what_trials_share(found):
     trial_of = np.repeat([0, 1, 3], 30)
-    _, points = drawn(figures.QueryGains("arp", "base", found.values, found.gains, False, trial_of, 0.5))
+    _, points = drawn(
+        figures.QueryGains("arp", "base", found.values, found.gains, False, trial_of, 0.5)
+    )
     groups = figures.difficulty_groups(found.values, higher_is_better=False)
     for i, group in enumerate(groups):
         by_trial = [found.gains["a"][group[trial_of[group] == t]].mean() for t in (0, 1, 3)]
@@ -124,7 +152,9 @@ def test_intervals_over_trials_count_what_trials_share(found):
 
 
 def test_one_trial_has_no_intervals(found):
-    once = figures.QueryGains("arp", "base", found.values, found.gains, False, np.zeros(90, int), 0.5)
+    once = figures.QueryGains(
+        "arp", "base", found.values, found.gains, False, np.zeros(90, int), 0.5
+    )
     _, section = figures.gain_sections(once)
     assert set(section.figure.data[0].error_y.array) == {None}
     assert "interval" not in section.caption
@@ -140,21 +170,39 @@ def test_interval_ends_where_the_corrected_test_begins_to_reject(values, overlap
     if np.ptp(d) < 1e-3:
         return
     for end in figures.interval_over_trials(d, overlap):
-        assert corrected_resampled_t_test(d - end, n_train=1.0, n_test=overlap).p_value == pytest.approx(0.05)
+        assert corrected_resampled_t_test(
+            d - end, n_train=1.0, n_test=overlap
+        ).p_value == pytest.approx(0.05)
 
 
 # ---- Colours
 
-# Machado, Oliveira and Fernandes, A physiologically-based model for simulation of color vision deficiency, 2009.
+# Machado, Oliveira and Fernandes, A physiologically-based model for simulation of color vision
+# deficiency, 2009.
 EYES = {
     "normal": np.eye(3),
-    "no red": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-    "no green": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
-    "no blue": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    "no red": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "no green": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "no blue": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ],
 }
 TO_CONES = [[0.4122214708, 0.5363325363, 0.0514459929], [0.2119034982, 0.6806995451, 0.1073969566]]
 TO_CONES.append([0.0883024619, 0.2817188376, 0.6299787005])
-TO_OKLAB = [[0.2104542553, 0.7936177850, -0.0040720468], [1.9779984951, -2.4285922050, 0.4505937099]]
+TO_OKLAB = [
+    [0.2104542553, 0.7936177850, -0.0040720468],
+    [1.9779984951, -2.4285922050, 0.4505937099],
+]
 TO_OKLAB.append([0.0259040371, 0.7827717662, -0.8086757660])
 
 
@@ -175,10 +223,14 @@ def contrast(a: str, b: str) -> float:
 @pytest.mark.parametrize("eyes", EYES)
 @pytest.mark.parametrize("colours", [page.LIGHT_COLOURS, page.DARK_COLOURS], ids=["light", "dark"])
 def test_systems_are_told_apart_by_every_kind_of_eyes(colours, eyes):
-    """Distances in OKLab; the closest two of the Okabe-Ito palette are 0.076 apart for red-blind readers."""
+    """Distances in OKLab; the closest two of the Okabe-Ito palette are 0.076 apart for red-blind
+    readers.
+    """
     seen = np.clip([linear(colour) @ np.transpose(EYES[eyes]) for colour in colours], 0, 1)
     oklab = np.cbrt(seen @ np.transpose(TO_CONES)) @ np.transpose(TO_OKLAB)
-    distances = np.linalg.norm(oklab[:, None] - oklab[None], axis=-1)[np.triu_indices(len(colours), 1)]
+    distances = np.linalg.norm(oklab[:, None] - oklab[None], axis=-1)[
+        np.triu_indices(len(colours), 1)
+    ]
     assert distances.min() > 0.085
 
 
@@ -190,7 +242,10 @@ def test_everything_stands_out_from_its_background():
     for theme, colours in ((LIGHT, page.LIGHT_COLOURS), (DARK, page.DARK_COLOURS)):
         assert min(contrast(colour, theme["paper"]) for colour in colours) > 3
         for background in ("paper", "shade"):
-            assert min(contrast(theme[text], theme[background]) for text in ("ink", "quiet", "accent")) > 4.5
+            assert (
+                min(contrast(theme[text], theme[background]) for text in ("ink", "quiet", "accent"))
+                > 4.5
+            )
 
 
 def test_styles_differ_beyond_the_colours():

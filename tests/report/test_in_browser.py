@@ -1,4 +1,6 @@
-"""Pages in a browser: every figure is drawn, tables sort, and phones, dark screens and paper get what suits them."""
+"""Pages in a browser: every figure is drawn, tables sort, and phones, dark screens and paper get
+what suits them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ from tests.report.examples import DESKTOP, NASTY, PHONE, SYSTEMS, page_of_everyt
 from tests.report.test_figures import DARK, LIGHT
 
 STUDIES = ("xe-table1", "xe-figure3-labels", "directness-losses")
-DRAWN = {"everything": 4, "xe-table1": 4, "xe-figure3-labels": 2, "directness-losses": 1, "static": 0}
+DRAWN = {
+    "everything": 4,
+    "xe-table1": 4,
+    "xe-figure3-labels": 2,
+    "directness-losses": 1,
+    "static": 0,
+}
 CURVES = "#section-4"
 
 
@@ -24,7 +32,10 @@ CURVES = "#section-4"
 def addresses(ran, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     wide = ReportTable.of([f"column {i}" for i in range(9)], [[1.5] * 9])
-    pages = {"everything": page_of_everything(), "static": Page("t", [TableSection("T", wide)], interactive=False)}
+    pages = {
+        "everything": page_of_everything(),
+        "static": Page("t", [TableSection("T", wide)], interactive=False),
+    }
     pages |= {name: result_page(ran(name)) for name in STUDIES}
     for name, page in pages.items():
         page.to_html(folder / f"{name}.html")
@@ -42,7 +53,12 @@ def opened(browser, addresses):
         page, complaints = context.new_page(), []
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: complaints.append(request.url) if request.url != addresses[name] else None)
+        page.on(
+            "request",
+            lambda request: (
+                complaints.append(request.url) if request.url != addresses[name] else None
+            ),
+        )
         page.goto(addresses[name])
         return page, complaints
 
@@ -77,7 +93,9 @@ def wait_until(condition) -> None:
 
 def drawn_width(page) -> float:
     """The width of the first figure; 0 while it is drawn again."""
-    found = f"document.querySelector('{CURVES}-plot svg.main-svg')?.getBoundingClientRect().width ?? 0"
+    found = (
+        f"document.querySelector('{CURVES}-plot svg.main-svg')?.getBoundingClientRect().width ?? 0"
+    )
     return page.evaluate(found)
 
 
@@ -93,20 +111,30 @@ def rgb(colour: str) -> str:
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("everything", DESKTOP), ("xe-table1", DESKTOP), *((name, PHONE | {"color_scheme": "dark"}) for name in DRAWN)],
+    [
+        ("everything", DESKTOP),
+        ("xe-table1", DESKTOP),
+        *((name, PHONE | {"color_scheme": "dark"}) for name in DRAWN),
+    ],
     ids=["everything", "xe-table1", *(f"{name} on a phone in the dark" for name in DRAWN)],
 )
 def test_figures_are_drawn_and_everything_has_room(visit, name, options):
     page = visit(name, **options)
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     width = options["viewport"]["width"]
-    assert page.evaluate("document.documentElement.scrollWidth") <= width == page.evaluate("window.innerWidth")
+    assert (
+        page.evaluate("document.documentElement.scrollWidth")
+        <= width
+        == page.evaluate("window.innerWidth")
+    )
     assert page.evaluate("window.hacked") is None
     drawings = page.query_selector_all("[data-figure]")
     assert len(drawings) == DRAWN[name]
     for drawing in drawings:
         assert drawing.query_selector("svg.main-svg").bounding_box()["width"] > 300
-        assert any(shape.bounding_box()["width"] > 0 for shape in drawing.query_selector_all(".trace path"))
+        assert any(
+            shape.bounding_box()["width"] > 0 for shape in drawing.query_selector_all(".trace path")
+        )
     labels = page.evaluate(
         """() => [...document.querySelectorAll('[data-figure]')].map((drawing) => {
           const words = '.xtick text, .ytick text, .xtitle, .ytitle, .annotation-text';
@@ -141,7 +169,12 @@ def test_names_appear_as_text_in_legends_panels_and_hover(visit):
     assert page.query_selector("main a[href^='http']") is None
     plot = "#section-5-2-plot"
     page.locator(plot).scroll_into_view_if_needed()
-    point = page.locator(f"{plot} .scatterlayer .trace").first.locator(".points path").nth(2).bounding_box()
+    point = (
+        page.locator(f"{plot} .scatterlayer .trace")
+        .first.locator(".points path")
+        .nth(2)
+        .bounding_box()
+    )
     page.mouse.move(point["x"] + point["width"] / 2, point["y"] + point["height"] / 2)
     wait_until(lambda: page.locator(f"{plot} .hoverlayer .name").count() == 1)
     assert page.locator(f"{plot} .hoverlayer .name").text_content().startswith(NASTY[:12])
@@ -219,10 +252,19 @@ def test_print_has_light_static_figures_and_no_controls(visit):
     page.emulate_media(media="print")
     wait_until(lambda: drawn_width(page) == 680)
     assert brightness(page) == 255
-    ink = page.evaluate(f"getComputedStyle(document.querySelector('{CURVES}-plot .xtick text')).fill")
+    ink = page.evaluate(
+        f"getComputedStyle(document.querySelector('{CURVES}-plot .xtick text')).fill"
+    )
     assert ink == rgb(LIGHT["ink"])
-    for control in ("nav", ".forms", ".modebar-container", "#section-3"):  # the last one was left folded
-        assert not any(element.is_visible() for element in page.query_selector_all(control)), control
+    for control in (
+        "nav",
+        ".forms",
+        ".modebar-container",
+        "#section-3",
+    ):  # the last one was left folded
+        assert not any(element.is_visible() for element in page.query_selector_all(control)), (
+            control
+        )
     assert page.locator("#section-2 td").first.is_visible()
     drags = "all => all.filter((e) => getComputedStyle(e).pointerEvents !== 'none').length"
     assert page.eval_on_selector_all(".drawing .drag", drags) == 0

@@ -1,4 +1,6 @@
-"""Pages: well-formed, self-contained, and nothing in a name or a number can break out of its place."""
+"""Pages: well-formed, self-contained, and nothing in a name or a number can break out of its
+place.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ from tests.report.examples import NASTY, SYSTEMS, Reader, page_of_everything
 @pytest.fixture(scope="module")
 def texts(ran):
     """An interactive page, one without scripts, and that of a study."""
-    static = [Text(NASTY, [NASTY]), TableSection("Table", ReportTable.of([NASTY, "n"], [[NASTY, 2]], NASTY))]
+    static = [
+        Text(NASTY, [NASTY]),
+        TableSection("Table", ReportTable.of([NASTY, "n"], [[NASTY, 2]], NASTY)),
+    ]
     return {
         "full": page_of_everything().to_html(),
         "static": Page(NASTY, static, lead=NASTY, interactive=False).to_html(),
@@ -52,7 +57,9 @@ def test_html_is_balanced_and_headings_are_in_order(kind, read, texts):
         for name in ("aria-labelledby", "aria-describedby", "data-figure"):
             assert attributes.get(name, ids[0]) in ids
         assert (attributes.get("href") or "#" + ids[0])[1:] in ids
-    assert not re.search("[\\x00-\\x08\\x0b\\x0e-\\x1f\\x7f-\\x9f\\ufffe\\uffff\\r]", texts[kind])  # forbidden in HTML
+    assert not re.search(
+        "[\\x00-\\x08\\x0b\\x0e-\\x1f\\x7f-\\x9f\\ufffe\\uffff\\r]", texts[kind]
+    )  # forbidden in HTML
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -64,10 +71,17 @@ def test_nothing_is_fetched_and_only_its_own_scripts_run(kind, read, texts):
         assert not any(name.startswith("on") for name in attributes)
         assert attributes.get("href", "#").startswith("#")
     assert not re.search(r"url\(|@import", page.styles)
-    policy = next(a["content"] for _, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+    policy = next(
+        a["content"] for _, a in page.elements if a.get("http-equiv") == "Content-Security-Policy"
+    )
     assert "default-src 'none'" in policy
-    run = [text for attributes, text in page.scripts if attributes.get("type") != "application/json"]
-    hashes = [f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in run]
+    run = [
+        text for attributes, text in page.scripts if attributes.get("type") != "application/json"
+    ]
+    hashes = [
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+        for text in run
+    ]
     assert re.search(r"script-src (.*)$", policy).group(1).split() == (hashes or ["'none'"])
     assert len(run) == (0 if kind == "static" else 2)  # Plotly's once, and the page's own
     for script in run:
@@ -105,7 +119,11 @@ def test_a_system_has_one_colour_in_all_figures(read):
 def test_wrong_pages_are_refused(monkeypatch):
     figure = FigureSection("f", {"data": []}, "", "")
     for page, kind, sentence in (
-        (Page("t", [figure], interactive=False), OptionError, "interactive: found False for a page with figures"),
+        (
+            Page("t", [figure], interactive=False),
+            OptionError,
+            "interactive: found False for a page with figures",
+        ),
         (Page("t", [FigureSection("f", 3, "", "")]), DataError, "figure: found int"),
         (
             Page("t", [FigureSection("f", {"data": [{"y": [math.inf]}]}, "", "")]),

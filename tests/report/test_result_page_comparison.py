@@ -31,7 +31,9 @@ COMMAND = "tautrank compare '<img src=x onerror=alert(1)>.txt' --report out.html
 
 
 def made_up(repeats: int = 3, queries: int = 80) -> Comparison:
-    """Four systems on a gain and a cost, of random numbers; the second is clearly better than the others."""
+    """Four systems on a gain and a cost, of random numbers; the second is clearly better than the
+    others.
+    """
     rng = np.random.default_rng(0)
     base = rng.random((1, queries))
     values, courses, trees = [], {}, {}
@@ -43,11 +45,16 @@ def made_up(repeats: int = 3, queries: int = 80) -> Comparison:
         values.append({"ndcg@5": gain, "arp": cost})
         trees["plain", name] = (30 + rng.integers(0, 10, repeats)).tolist()
         courses["plain", name, "valid"] = [
-            list(0.4 + 0.1 * i - np.exp(-np.arange(n) / 9) + 0.01 * rng.random(n)) for n in trees["plain", name]
+            list(0.4 + 0.1 * i - np.exp(-np.arange(n) / 9) + 0.01 * rng.random(n))
+            for n in trees["plain", name]
         ]
     lists = RankingData.from_arrays(np.zeros((queries, 16)), np.zeros(queries), group=[1] * queries)
     systems = [System("mse", name) for name in SYSTEMS]
-    parts = {"held": [Splits(lists, lists, lists)], "trained_with": ("lightgbm 4.7.0",), "overlap": 0.25}
+    parts = {
+        "held": [Splits(lists, lists, lists)],
+        "trained_with": ("lightgbm 4.7.0",),
+        "overlap": 0.25,
+    }
     return comparison_of(values, ("ndcg@5", "arp"), systems, trees=trees, curves=courses, **parts)
 
 
@@ -79,20 +86,34 @@ def test_tables_hold_the_numbers_of_to_dict(result, read):
         row = shown[cell["metric"]][SYSTEMS.index(cell["system"])]
         title = "ndcg@5" if cell["metric"] == "ndcg@5" else "arp (lower is better)"
         against = f"minus {SYSTEMS[0]}"
-        assert list(row) == ["system", title, against, "p", "detectable", "w/t/l", *spent[cell["metric"]]]
+        assert list(row) == [
+            "system",
+            title,
+            against,
+            "p",
+            "detectable",
+            "w/t/l",
+            *spent[cell["metric"]],
+        ]
         assert [row["system"]["text"], cell["metric"]] == [line["system"], line["metric"]]
         assert key(row[title]) == float(line["mean"]) == cell["mean"]
-        assert row[title]["text"] == f"{cell['mean']:.4f} ±{cell['deviation']:.4f}".replace("±0.", "±.")
+        assert row[title]["text"] == f"{cell['mean']:.4f} ±{cell['deviation']:.4f}".replace(
+            "±0.", "±."
+        )
         found = result.cell("plain", cell["system"], cell["metric"])
         if cell["system"] == SYSTEMS[0]:
-            assert [row[title]["text"] for title in (against, "p", "detectable", "w/t/l")] == [""] * 4
+            assert [row[title]["text"] for title in (against, "p", "detectable", "w/t/l")] == [
+                ""
+            ] * 4
             continue
         assert key(row[against]) == float(line[against]) == cell["difference"] == found.difference
         assert key(row["p"]) == float(line["p"]) == cell["tested"]["adjusted"]
         assert float(line["p of one comparison"]) == cell["tested"]["p_value"]
         ends = [float(line[f"{against} {end}"]) for end in ("low", "high")]
         assert ends == [cell["tested"]["low"], cell["tested"]["high"]]
-        assert row[against]["text"].endswith(f"[{difference_text(ends[0])}, {difference_text(ends[1])}]")
+        assert row[against]["text"].endswith(
+            f"[{difference_text(ends[0])}, {difference_text(ends[1])}]"
+        )
         assert key(row["detectable"]) == float(line["detectable"]) == cell["tested"]["detectable"]
         assert row[against]["marks"] == ("*" if cell["tested"]["adjusted"] < 0.05 else "")
         assert row["w/t/l"]["text"] == f"{line['won']}/{line['tied']}/{line['lost']}"
@@ -128,7 +149,9 @@ def test_words_name_the_winner_and_how_sure_that_is():
 
 
 def test_settings_say_seeds_versions_parameters_and_data(full):
-    text = html.unescape(re.sub(r"<[^>]+>", "|", full.split("</header>")[1].split('id="dark-colours"')[0]))
+    text = html.unescape(
+        re.sub(r"<[^>]+>", "|", full.split("</header>")[1].split('id="dark-colours"')[0])
+    )
     versions = f"tautrank {tr.__version__}, lightgbm 4.7.0", f"NumPy {np.__version__}"
     for expected in ("0, 1000, 2000", *versions, "2000", "0.25"):
         assert expected in text
@@ -136,11 +159,18 @@ def test_settings_say_seeds_versions_parameters_and_data(full):
 
 def test_one_system_one_repeat_no_histories_is_still_a_page():
     page = Reader(comparison_of([[[0.5, math.nan, 0.7]]]).to_html(figures=True))
-    assert [text for level, text in page.headings if level == 2] == ["Answer", "Results", "Settings", "Run it again"]
+    assert [text for level, text in page.headings if level == 2] == [
+        "Answer",
+        "Results",
+        "Settings",
+        "Run it again",
+    ]
     skipped = comparison_of([np.full((1, 3), math.nan)] * 2)
     assert answer(skipped) == ["ndcg@5: every query was skipped."]
     assert "nan" not in skipped.to_csv()
-    assert "data-key" not in str([row[1] for row in Reader(skipped.to_html(figures=True)).tables[0][1:]])
+    assert "data-key" not in str(
+        [row[1] for row in Reader(skipped.to_html(figures=True)).tables[0][1:]]
+    )
 
 
 def test_figures_draw_the_histories_and_the_gains_of_the_result(result, read):
@@ -155,8 +185,12 @@ def test_figures_draw_the_histories_and_the_gains_of_the_result(result, read):
     points = lines(page.figure("Gain by difficulty of the query"))
     for name, gains in gained.items():
         np.testing.assert_allclose(bars[name]["y"], np.sort(gains[~np.isnan(gains)]))
-        np.testing.assert_allclose(points[name]["y"], [gains[g].mean() for g in difficulty_groups(values)])
-    assert np.nanmean(query_gains(result, "plain", "arp").gains[NASTY]) > 2  # a cost: what it sinks by is gained
+        np.testing.assert_allclose(
+            points[name]["y"], [gains[g].mean() for g in difficulty_groups(values)]
+        )
+    assert (
+        np.nanmean(query_gains(result, "plain", "arp").gains[NASTY]) > 2
+    )  # a cost: what it sinks by is gained
     curves = {place: courses for place, courses in result.curves.items() if place[1] != SYSTEMS[0]}
     page = Reader(replace(result, curves=curves).to_html(figures=True))
     assert list(lines(page.figure("Validation by number of trees"))) == list(SYSTEMS[1:])
@@ -167,7 +201,9 @@ def test_figures_draw_the_histories_and_the_gains_of_the_result(result, read):
 
 @pytest.fixture(scope="module")
 def parts():
-    return tr.simulate.simulate_web_search(60, n_features=16, mean_length=10, seed=3).split([0.5, 0.25, 0.25])
+    return tr.simulate.simulate_web_search(60, n_features=16, mean_length=10, seed=3).split(
+        [0.5, 0.25, 0.25]
+    )
 
 
 OPTIONS = {
@@ -192,14 +228,19 @@ def test_histories_are_the_rankers_own_and_survive_the_store(parts, trained):
     assert first.systems[0].histories[0] == ranker.evals_result_["valid"]["ndcg@5"]
     assert [len(history) for system in first.systems for history in system.histories] == [6] * 4
     again = tr.compare(*parts, **OPTIONS, **SMALL, store=store)
-    assert [system.histories for system in again.systems] == [system.histories for system in first.systems]
+    assert [system.histories for system in again.systems] == [
+        system.histories for system in first.systems
+    ]
     assert again.trained_with == (f"lightgbm {ranker.model_.version()}",)
 
 
 def test_python_call_reproduces_the_comparison(parts, trained):
     result, _ = trained
     train, valid, test = parts
-    again = eval(python_call(result), {"tr": tr, "System": System, "train": train, "valid": valid, "test": test})
+    again = eval(
+        python_call(result),
+        {"tr": tr, "System": System, "train": train, "valid": valid, "test": test},
+    )
     for old, new in zip(result.systems, again.systems, strict=True):
         np.testing.assert_array_equal(old.values["ndcg@5"], new.values["ndcg@5"])
     assert html.escape(python_call(result)) in result.to_html()
@@ -209,7 +250,16 @@ def test_python_call_reproduces_the_comparison(parts, trained):
 def arguments(parts, tmp_path):
     for name, part in zip(("train", "valid", "te<st"), parts, strict=True):
         tr.write_letor(part, tmp_path / f"{name}.txt")
-    words = ["compare", tmp_path / "train.txt", "--test", tmp_path / "te<st.txt", "-l", "mse,listnet", "-m", "ndcg@5"]
+    words = [
+        "compare",
+        tmp_path / "train.txt",
+        "--test",
+        tmp_path / "te<st.txt",
+        "-l",
+        "mse,listnet",
+        "-m",
+        "ndcg@5",
+    ]
     words += ["--repeats", "2", "--trees", "4", "--workers", "1", "--results", tmp_path / "out"]
     return [str(word) for word in words]
 
@@ -227,7 +277,9 @@ def test_command_line_writes_the_report_with_its_own_command(arguments, capsys, 
     assert [row["system"] for row in csv.DictReader(io.StringIO(out))] == ["mse", "listnet"]
 
 
-def test_reports_that_cannot_be_written_are_refused_before_training(arguments, capsys, tmp_path, monkeypatch):
+def test_reports_that_cannot_be_written_are_refused_before_training(
+    arguments, capsys, tmp_path, monkeypatch
+):
     code, _, err = run(capsys, *arguments, "--report", str(tmp_path / "none" / "page.html"))
     assert code == 2
     assert "page.html: cannot be written (No such file or directory)" in err.replace("\n", "")

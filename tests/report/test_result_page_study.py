@@ -1,4 +1,6 @@
-"""The page of a study: its numbers are those of to_dict, its figures those of the measurements and trials."""
+"""The page of a study: its numbers are those of to_dict, its figures those of the measurements and
+trials.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,13 @@ CUTOFFS = "ndcg@1, ndcg@3, ndcg@5, ndcg@10"
 FIGURES = {
     "xe-figure1": ["The gap of many gammas"],
     "xe-figure2": ["Validation by number of trees", "Every trial", *GAINS],
-    **dict.fromkeys(["xe-figure3-negatives", "xe-figure3-labels", "xe-figure4", "lambdaloss-figure3"], ROBUSTNESS),
-    "binary-table1": [f"{title} ({c})" for c in ("graded", "binary") for title in ("Every trial", *GAINS)],
+    **dict.fromkeys(
+        ["xe-figure3-negatives", "xe-figure3-labels", "xe-figure4", "lambdaloss-figure3"],
+        ROBUSTNESS,
+    ),
+    "binary-table1": [
+        f"{title} ({c})" for c in ("graded", "binary") for title in ("Every trial", *GAINS)
+    ],
     "lambdaloss-figure4": [f"{CUTOFFS} by condition", f"Lead over {{}} in {CUTOFFS}"],
     "lambdaloss-figure5": [
         "Training by number of trees",
@@ -56,7 +63,9 @@ PLAIN = replace(TINY, conditions=(Condition(),), claims=(), recipes=())
 
 
 def made_up(condition, system, metric, trial):
-    """Forty queries per trial, one skipped; every system but the first gains 0.05, more under noise."""
+    """Forty queries per trial, one skipped; every system but the first gains 0.05, more under
+    noise.
+    """
     rng = np.random.default_rng([trial, *f"{condition}{metric}".encode()])
     base = rng.random(40)
     gain = 0.0 if system in ("mse", NASTY) else 0.05 + 0.05 * (condition == "noisy")
@@ -89,7 +98,10 @@ def test_page_holds_the_numbers_of_to_dict(name, ran):
         assert row["claim"]["text"] == claim["sentence"]
         assert key(row["advantage"]) == claim["tested"]["difference"]
         assert row["verdict"]["text"] == claim["tested"]["verdict"]
-        assert (key(row["p"]), key(row["detectable"])) == (claim["tested"]["adjusted"], claim["tested"]["detectable"])
+        assert (key(row["p"]), key(row["detectable"])) == (
+            claim["tested"]["adjusted"],
+            claim["tested"]["detectable"],
+        )
         assert row["trials"]["text"] == str(claim["trials"])
         assert row["paper's test"]["text"].startswith(claim["own"]["verdict"] + ", p ")
         assert key(row["paper's test"]) == claim["own"]["p_value"]
@@ -97,11 +109,16 @@ def test_page_holds_the_numbers_of_to_dict(name, ran):
     for cell in plain["cells"]:
         found = shown[cell["condition"], cell["system"], cell["metric"], cell["part"]]["mean"]
         assert key(found) == cell["mean"]
-        assert found["text"].split(" ")[0] == ("-" if cell["mean"] is None else f"{cell['mean']:.4f}")
+        assert found["text"].split(" ")[0] == (
+            "-" if cell["mean"] is None else f"{cell['mean']:.4f}"
+        )
     drawn = [title.format(study.baseline) for title in FIGURES.get(name, ["Every trial", *GAINS])]
     assert page.titles(3)[-2 - len(drawn) : -2] == drawn
-    # Tables begin with their differences; conditions that are numbers are curves, and measurements have no baseline.
-    first = [title for title in page.titles(2) if title.startswith(f"Differences from {study.baseline}")]
+    # Tables begin with their differences; conditions that are numbers are curves, and measurements
+    # have no baseline.
+    first = [
+        title for title in page.titles(2) if title.startswith(f"Differences from {study.baseline}")
+    ]
     assert len(first) == sum(title.startswith("Every trial") for title in drawn)
     assert len([a for _, a in page.elements if "data-figure" in a]) == len(first) + len(drawn)
 
@@ -112,15 +129,25 @@ def rows_shown(page, result):
     titles = [title for title in metrics if title in page.titles(3)] or ["Results"]
     found = {}
     for title, row in ((shown, row) for shown in titles for row in page.table(shown)):
-        metric = row["metric"]["text"] if "metric" in row else metrics[0] if title == "Results" else title
+        metric = (
+            row["metric"]["text"]
+            if "metric" in row
+            else metrics[0]
+            if title == "Results"
+            else title
+        )
         condition = row["condition"]["text"] if "condition" in row else "plain"
         part = row["queries"]["text"] if "queries" in row else "test"
         place = (condition, row["system"]["text"], metric.removesuffix(" (lower is better)"), part)
-        found[place] = {"mean" if name.split(" (")[0] == place[2] else name: cell for name, cell in row.items()}
+        found[place] = {
+            "mean" if name.split(" (")[0] == place[2] else name: cell for name, cell in row.items()
+        }
     return found
 
 
-@pytest.mark.parametrize("name", ["xe-table1", "lambdaloss-table3", "binary-table1", "stochasticrank-table1"])
+@pytest.mark.parametrize(
+    "name", ["xe-table1", "lambdaloss-table3", "binary-table1", "stochasticrank-table1"]
+)
 def test_papers_numbers_stand_beside_those_found(name, ran):
     result = ran(name)
     study, recipe = result.plan.study, result.plan.used_recipe
@@ -140,7 +167,9 @@ def test_papers_numbers_stand_beside_those_found(name, ran):
         if place == base:
             assert row["lead in print"]["text"] == "-"
             continue
-        reference = next(p for p in recipe.printed if (p.condition, p.system, p.metric, p.part) == base)
+        reference = next(
+            p for p in recipe.printed if (p.condition, p.system, p.metric, p.part) == base
+        )
         assert key(row["lead in print"]) == pytest.approx(printed.value - reference.value)
     assert not expected
 
@@ -150,7 +179,11 @@ def test_papers_numbers_stand_beside_those_found(name, ran):
 
 def test_significance_is_marked_and_directions_are_signs(tiny):
     page = read(tiny)
-    in_full = [list(csv.DictReader(io.StringIO(text))) for text in page.code if text.startswith("value,condition,sys")]
+    in_full = [
+        list(csv.DictReader(io.StringIO(text)))
+        for text in page.code
+        if text.startswith("value,condition,sys")
+    ]
     for metric, texts in zip(("ndcg@5", "arp"), in_full, strict=True):
         for row, text in zip(page.table(metric), texts, strict=True):
             cell = tiny.cell(row["condition"]["text"], row["system"]["text"], metric)
@@ -158,13 +191,17 @@ def test_significance_is_marked_and_directions_are_signs(tiny):
             assert found == [cell.mean, *cell.interval]
             assert text["p"] == ("" if cell.tested is None else repr(cell.tested.adjusted))
             if cell.system == "mse":
-                assert [row[title]["text"] for title in ("minus mse", "p own", "p", "w/t/l")] == [""] * 4
+                assert [row[title]["text"] for title in ("minus mse", "p own", "p", "w/t/l")] == [
+                    ""
+                ] * 4
                 continue
             assert key(row["minus mse"]) == cell.difference
             assert (key(row["p own"]), key(row["p"])) == (cell.own.p_value, cell.tested.adjusted)
             marks = "†" * (cell.own.p_value <= 0.05) + "*" * (cell.tested.adjusted <= 0.05)
             assert row["minus mse"]["marks"] == marks
-    assert {row["minus mse"]["marks"] for row in page.table("ndcg@5") if row["system"]["text"] != "mse"} == {"†*"}
+    assert {
+        row["minus mse"]["marks"] for row in page.table("ndcg@5") if row["system"]["text"] != "mse"
+    } == {"†*"}
     assert key(page.table("ndcg@5")[0]["condition"]) == 0.0  # conditions sort by their value
     assert "(lower is better)" in "".join(page.table("arp")[0])
 
@@ -174,12 +211,17 @@ def test_words_say_the_verdict_what_is_missing_and_who_is_best():
     verdict, seen, missing = answer(filled(TINY, made_up, failing=failing))
     assert verdict.startswith("The claim ")
     assert re.fullmatch(
-        r"A true difference of \.\d{4} would be found with 80 % power, and one of .* Holm's method.", seen
+        r"A true difference of \.\d{4} would be found with 80 % power, and one of .* Holm's method.",
+        seen,
     )
     assert missing == "14 of 16 trainings are done, 2 failed; all numbers are about these."
     plain = replace(PLAIN, metrics=("ndcg@5",))
-    # Leads of 1, 2, 3 and 4 hundredths: t is 3.9 where trials are taken for independent, and 2.5 where they are not.
-    claims = (Better(better="listnet", worse="mse", metric="ndcg@5"), Reaches(system="mse", value=0.1, metric="ndcg@5"))
+    # Leads of 1, 2, 3 and 4 hundredths: t is 3.9 where trials are taken for independent, and 2.5
+    # where they are not.
+    claims = (
+        Better(better="listnet", worse="mse", metric="ndcg@5"),
+        Reaches(system="mse", value=0.1, metric="ndcg@5"),
+    )
     rising = filled(
         replace(plain, claims=claims, protocol=FixedParts(redivide=True)),
         lambda c, system, m, trial: np.full(8, 0.5 + 0.01 * (trial + 1) * (system == "listnet")),
@@ -188,13 +230,21 @@ def test_words_say_the_verdict_what_is_missing_and_who_is_best():
     assert verdict == (
         "The claim is undecided. Verdicts on 2 comparisons: holds 1, undecided 1; by the paper's own test: holds 2."
     )
-    assert best.endswith("0.5250: +.0250 against mse, which may be chance (by the paper's own test: holds).")
-    wrong = replace(plain, claims=(Better(better="mse", worse="listnet", metric="ndcg@5"),), protocol=FixedParts())
+    assert best.endswith(
+        "0.5250: +.0250 against mse, which may be chance (by the paper's own test: holds)."
+    )
+    wrong = replace(
+        plain,
+        claims=(Better(better="mse", worse="listnet", metric="ndcg@5"),),
+        protocol=FixedParts(),
+    )
     contradicted, _, best = answer(filled(wrong, made_up))
     assert contradicted == "The claim fails. Verdicts on 1 comparison: fails 1."
     assert best.startswith("ndcg@5: listnet has the best mean, 0.")
     assert best.endswith(" against mse, significant.")
-    assert answer(filled(wrong, lambda *_: [0.5, 0.5]))[1] == "ndcg@5: mse has the best mean, 0.5000."
+    assert (
+        answer(filled(wrong, lambda *_: [0.5, 0.5]))[1] == "ndcg@5: mse has the best mean, 0.5000."
+    )
 
 
 def test_settings_say_seeds_versions_parameters_and_command(ran):
@@ -240,7 +290,11 @@ def test_names_are_shown_as_they_are_and_failures_are_named():
     assert row["trial"]["text"] == f"trial 2, {NASTY}, {NASTY}"
     assert row["error"]["text"] == f"{NASTY} went wrong"
     drawn = found.figure("ndcg@5 by condition")
-    assert "<" not in "".join(drawn["layout"]["xaxis"]["ticktext"]) + drawn["layout"]["xaxis"]["title"]["text"]
+    assert (
+        "<"
+        not in "".join(drawn["layout"]["xaxis"]["ticktext"])
+        + drawn["layout"]["xaxis"]["title"]["text"]
+    )
 
 
 def test_unfinished_and_failed_studies_are_still_pages():
@@ -268,7 +322,9 @@ def test_curves_over_conditions_are_means_and_intervals(tiny):
         line, (low, high) = lines(drawn)[system], bands(drawn)[system]
         assert line["x"] == [0.0, 0.4]
         for i, condition in enumerate(("clean", "noisy")):
-            means = np.array([np.nanmean(made_up(condition, system, "ndcg@5", t)) for t in range(4)])
+            means = np.array(
+                [np.nanmean(made_up(condition, system, "ndcg@5", t)) for t in range(4)]
+            )
             assert line["y"][i] == pytest.approx(means.mean())
             expected = stats.t.interval(0.95, 3, means.mean(), stats.sem(means))
             assert (low[i], high[i]) == pytest.approx(expected)
@@ -284,12 +340,17 @@ def test_leads_are_paired_and_their_bands_count_what_trials_share():
         assert list(lines(drawn)) == ["listnet"]
         for i, (condition, trials) in enumerate((("clean", (0, 2)), ("noisy", range(4)))):
             d = [
-                sign * np.nanmean(made_up(condition, "listnet", metric, t) - made_up(condition, "mse", metric, t))
+                sign
+                * np.nanmean(
+                    made_up(condition, "listnet", metric, t) - made_up(condition, "mse", metric, t)
+                )
                 for t in trials
             ]
             assert lines(drawn)["listnet"]["y"][i] == pytest.approx(np.mean(d))
             low, high = (ends[i] for ends in bands(drawn)["listnet"])
-            assert corrected_resampled_t_test(np.array(d) - low, n_train=80, n_test=40).p_value == pytest.approx(0.05)
+            assert corrected_resampled_t_test(
+                np.array(d) - low, n_train=80, n_test=40
+            ).p_value == pytest.approx(0.05)
             assert (low + high) / 2 == pytest.approx(np.mean(d))
 
 
@@ -297,7 +358,9 @@ def test_conditions_that_grow_by_factors_have_such_an_axis_and_all_their_names(r
     axis = read(ran("lambdaloss-figure3")).figure("ndcg@5 by condition")["layout"]["xaxis"]
     assert (axis["type"], axis["tickvals"]) == ("log", [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0])
     assert axis["ticktext"] == ["0.1", "0.2", "0.5", "1", "2", "5", "10"]
-    names = read(ran("directness-sigma")).figure("What softrank gives by condition")["layout"]["xaxis"]["ticktext"]
+    names = read(ran("directness-sigma")).figure("What softrank gives by condition")["layout"][
+        "xaxis"
+    ]["ticktext"]
     assert names == ["0.1", "0.15", "0.2", "0.25", "0.35", "0.5", "1"]
 
 
@@ -315,7 +378,9 @@ def test_courses_are_means_over_trials(ran):
 @pytest.mark.parametrize("same", [False, True], ids=["other queries", "same queries"])
 def test_gains_are_those_of_the_trials_that_all_systems_have_finished(same):
     def skipping(condition, system, metric, trial):
-        return made_up(condition, system, metric, trial) * (math.nan if (system, trial) == ("mse", 1) else 1)
+        return made_up(condition, system, metric, trial) * (
+            math.nan if (system, trial) == ("mse", 1) else 1
+        )
 
     study = replace(PLAIN, protocol=FixedParts(redivide=True)) if same else PLAIN
     result = filled(study, skipping, trials=5, failing={("plain", "mse", 2)})
@@ -325,9 +390,15 @@ def test_gains_are_those_of_the_trials_that_all_systems_have_finished(same):
     np.testing.assert_allclose(found.values, join(base))
     np.testing.assert_allclose(found.gains["listnet"], join(ours) - join(base))
     assert found.overlap == result.overlap > 0
-    assert (found.trial_of is None) if same else (found.trial_of.tolist() == np.repeat([0, 3, 4], 40).tolist())
+    assert (
+        (found.trial_of is None)
+        if same
+        else (found.trial_of.tolist() == np.repeat([0, 3, 4], 40).tolist())
+    )
     page, gains = read(result), found.gains["listnet"][~np.isnan(found.gains["listnet"])]
-    np.testing.assert_allclose(page.figure("Gain of each query over mse")["data"][0]["y"], np.sort(gains))
+    np.testing.assert_allclose(
+        page.figure("Gain of each query over mse")["data"][0]["y"], np.sort(gains)
+    )
     won = int(np.sum(gains > 0))
     assert page.table("ndcg@5")[1]["w/t/l"]["text"] == f"{won}/0/{gains.size - won}"
 
@@ -336,7 +407,9 @@ def test_differences_are_drawn_with_the_intervals_of_the_test(tiny):
     result = filled(PLAIN, made_up)
     figure = read(result).figure("Differences from mse")
     assert [trace["legendgroup"] for trace in figure["data"]] == list(result.plan.study.metrics)
-    assert figure["layout"]["yaxis"]["ticktext"] == [s for s in result.plan.study.system_names if s != "mse"]
+    assert figure["layout"]["yaxis"]["ticktext"] == [
+        s for s in result.plan.study.system_names if s != "mse"
+    ]
     for trace in figure["data"]:
         tested = result.cell("plain", "listnet", trace["legendgroup"]).tested
         at = figure["layout"]["yaxis"]["ticktext"].index("listnet")
@@ -350,7 +423,9 @@ def test_every_trial_is_drawn():
     found = lines(read(result).figure("Every trial"))
     assert found["mse"]["x"] == [1, 2, 3, 4]
     assert found["listnet"]["x"] == [1, 3, 4]
-    np.testing.assert_allclose(found["listnet"]["y"], result.cell("plain", "listnet", "ndcg@5").means)
+    np.testing.assert_allclose(
+        found["listnet"]["y"], result.cell("plain", "listnet", "ndcg@5").means
+    )
 
 
 def test_clouds_bounds_and_guarantees_draw_what_was_measured(ran):
@@ -383,8 +458,21 @@ def test_clouds_bounds_and_guarantees_draw_what_was_measured(ran):
 
 def test_command_gives_the_same_trials_and_the_page(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    options = ["--trials", "1", "--trees", "2", "--recipe", "yahoo1", "--seed", "7", "--workers", "1"]
-    code, _, _ = run(capsys, "study", "run", "xe-figure2", "--data", DATA, "--store", "first.db", *options)
+    options = [
+        "--trials",
+        "1",
+        "--trees",
+        "2",
+        "--recipe",
+        "yahoo1",
+        "--seed",
+        "7",
+        "--workers",
+        "1",
+    ]
+    code, _, _ = run(
+        capsys, "study", "run", "xe-figure2", "--data", DATA, "--store", "first.db", *options
+    )
     assert code == 0
     code, out, _ = run(capsys, "study", "report", "first.db", "-o", "first.html")
     assert (code, out) == (0, "first.html: written\n")

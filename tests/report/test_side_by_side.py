@@ -1,4 +1,6 @@
-"""The page of two rankings: ranks, gains and reasons are those of the rankers, and the browser shows them."""
+"""The page of two rankings: ranks, gains and reasons are those of the rankers, and the browser
+shows them.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def rankers(data):
 
 def test_ranks_values_and_reasons_are_those_of_the_rankers(data, rankers):
     content = tr.side_by_side(*rankers, data, metric="ndcg@3", documents=4).sections[1].content
-    values = [tr.metric("ndcg@3").per_query(r.predict(data), data.labels, data.offsets) for r in rankers]
+    values = [
+        tr.metric("ndcg@3").per_query(r.predict(data), data.labels, data.offsets) for r in rankers
+    ]
     at = {str(qid): i for i, qid in enumerate(data.qids)}
     explained = [ranker.explain(data) for ranker in rankers]
     scores = [ranker.predict(data) for ranker in rankers]
@@ -37,7 +41,9 @@ def test_ranks_values_and_reasons_are_those_of_the_rankers(data, rankers):
         assert query["gain"] == pytest.approx(values[1][i] - values[0][i], abs=5e-5)
         shown = {document[0]: document for document in query["documents"]}
         for side, own in enumerate(scores):
-            best = sorted(range(rows.start, rows.stop), key=lambda d, own=own: (-own[d], data.labels[d], d))
+            best = sorted(
+                range(rows.start, rows.stop), key=lambda d, own=own: (-own[d], data.labels[d], d)
+            )
             for rank, d in enumerate(best, 1):
                 name = str(data.doc_ids[d])
                 assert name in shown or rank > 4
@@ -47,7 +53,9 @@ def test_ranks_values_and_reasons_are_those_of_the_rankers(data, rankers):
                     parts = explained[side].contributions[d]
                     expected = np.sort(np.abs(parts))[::-1][: len(reasons) // 2]
                     np.testing.assert_allclose(np.abs(reasons[1::2]), expected, rtol=5e-3)
-                    np.testing.assert_allclose(reasons[1::2], parts[np.array(reasons[::2], int)], rtol=5e-3)
+                    np.testing.assert_allclose(
+                        reasons[1::2], parts[np.array(reasons[::2], int)], rtol=5e-3
+                    )
 
 
 def test_scores_of_any_tool_have_no_reasons_and_a_lower_metric_is_a_gain(data):
@@ -64,7 +72,9 @@ def test_of_many_queries_the_page_has_those_that_changed_most(data, monkeypatch)
     monkeypatch.setattr("tautrank.report.side_by_side._MOST_QUERIES", 3)
     noise = np.random.default_rng(0).normal(size=data.n_documents)
     judge = tr.metric("ndcg@10")
-    gains = [judge.per_query(s, data.labels, data.offsets) for s in (noise, data.labels.astype(float))]
+    gains = [
+        judge.per_query(s, data.labels, data.offsets) for s in (noise, data.labels.astype(float))
+    ]
     largest = np.sort(np.abs(gains[1] - gains[0])[~np.isnan(gains[0])])[-3:]
     page = tr.side_by_side(noise, data.labels.astype(float), data)
     found = sorted(abs(query["gain"]) for query in page.sections[1].content["queries"])
@@ -80,13 +90,17 @@ def test_queries_that_the_metric_skips_are_counted():
 
 
 def test_both_lists_end_at_the_same_rank(browser, tmp_path):
-    # The first two of the new ranking were third and fourth: the old one is known to rank 4, the new one to rank 3.
+    # The first two of the new ranking were third and fourth: the old one is known to rank 4, the
+    # new one to rank 3.
     data = tr.RankingData.from_arrays(np.arange(8.0)[:, None], [1, 0, 0, 0, 0, 0, 0, 0], group=[8])
     old, new = [8, 7, 6, 5, 4, 3, 2, 1], [6, 1, 8, 7, 2, 3, 4, 5]
     tr.side_by_side(old, new, data, documents=2).to_html(tmp_path / "page.html")
     shown = browser.new_page()
     shown.goto((tmp_path / "page.html").as_uri())
-    ranks = [shown.locator(f".documents >> nth={side}").locator(".rank").all_inner_texts() for side in (0, 1)]
+    ranks = [
+        shown.locator(f".documents >> nth={side}").locator(".rank").all_inner_texts()
+        for side in (0, 1)
+    ]
     shown.close()
     assert ranks == [["1", "2", "3"]] * 2
 
@@ -94,9 +108,17 @@ def test_both_lists_end_at_the_same_rank(browser, tmp_path):
 @pytest.mark.parametrize(
     ("change", "error", "sentence"),
     [
-        ({"a": [1.0]}, DataError, r"A: found scores of shape \(1,\); expected a ranker, or \d+ scores"),
+        (
+            {"a": [1.0]},
+            DataError,
+            r"A: found scores of shape \(1,\); expected a ranker, or \d+ scores",
+        ),
         ({"b": float("nan")}, DataError, "B: found NaN; expected"),
-        ({"names": ("x", "x")}, OptionError, r"names: found \['x', 'x'\]; expected two names that differ"),
+        (
+            {"names": ("x", "x")},
+            OptionError,
+            r"names: found \['x', 'x'\]; expected two names that differ",
+        ),
         ({"documents": 0}, OptionError, "documents: found 0"),
         ({"labels": 0}, DataError, "data: found no query that ndcg@10 can judge; expected labels"),
     ],
@@ -129,7 +151,10 @@ def test_the_browser_lists_searches_and_explains(browser, data, rankers, size, t
     shown.on("pageerror", lambda error: complaints.append(str(error)))
     shown.goto((tmp_path / "page.html").as_uri())
     assert shown.locator(".queries li").count() == len(queries)
-    assert shown.locator(".queries li").first.inner_text().split()[0] == min(queries, key=lambda q: q["gain"])["qid"]
+    assert (
+        shown.locator(".queries li").first.inner_text().split()[0]
+        == min(queries, key=lambda q: q["gain"])["qid"]
+    )
     shown.get_by_label("Order of the queries").select_option("largest gain first")
     best = max(queries, key=lambda q: q["gain"])
     assert shown.locator(".queries li").first.inner_text().split()[0] == best["qid"]

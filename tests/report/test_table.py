@@ -13,7 +13,9 @@ from tautrank.report.terminal import as_text
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_a_narrow_table_loses_no_number_and_breaks_no_name(width):
-    names = ("lightgbm:lambdarank", "ndcg-loss2++") if width > 40 else ("lambdarank", "ndcg-loss2++")
+    names = (
+        ("lightgbm:lambdarank", "ndcg-loss2++") if width > 40 else ("lambdarank", "ndcg-loss2++")
+    )
     titles = ("ndcg@5", "ndcg@10 (lower is better)", "map", "w/t/l", "trees", "sec.")
     columns = (Column("", ("row",), words=True), Column("loss", words=True), *map(Column, titles))
     rows = [[letter, name] for letter, name in zip("ab", names, strict=True)]
@@ -28,11 +30,31 @@ def test_a_narrow_table_loses_no_number_and_breaks_no_name(width):
 
 
 def test_a_table_is_cut_into_as_few_tables_as_fit():
-    titles = ("system", "ndcg@10", "minus lightgbm:lambdarank", "p", "detectable", "w/t/l", "trees", "seconds")
-    row = "lightgbm:lambdarank", "0.5555 ±.0058", "+.0015 [-.01, +.01]", "1.0000", ".0244", "73/1/76", "77", "9.80"
+    titles = (
+        "system",
+        "ndcg@10",
+        "minus lightgbm:lambdarank",
+        "p",
+        "detectable",
+        "w/t/l",
+        "trees",
+        "seconds",
+    )
+    row = (
+        "lightgbm:lambdarank",
+        "0.5555 ±.0058",
+        "+.0015 [-.01, +.01]",
+        "1.0000",
+        ".0244",
+        "73/1/76",
+        "77",
+        "9.80",
+    )
     columns = tuple(Column(title, words=title == "system") for title in titles)
     table = ReportTable(columns, (tuple(map(Cell, row)),))
-    first, second = [line.split() for line in as_text(table, width=80).splitlines() if "system" in line]
+    first, second = [
+        line.split() for line in as_text(table, width=80).splitlines() if "system" in line
+    ]
     assert first == ["system", "ndcg@10", "minus", "lightgbm:lambdarank", "p"]
     assert second == ["system", "detectable", "w/t/l", "trees", "seconds"]
 
@@ -41,14 +63,22 @@ def test_every_part_of_a_table_says_which_row_it_shows():
     numbers = ReportTable.of(["trial", *"abcdef"], [[7, *["1234567"] * 6]])
     words = ReportTable.of(["name", *"abcdef"], [["seven", *["long-words"] * 6]])
     for table, name in ((numbers, "7 "), (words, "seven")):
-        lines = [line.strip() for line in as_text(table, width=40).splitlines() if "1234567" in line or "long-" in line]
+        lines = [
+            line.strip()
+            for line in as_text(table, width=40).splitlines()
+            if "1234567" in line or "long-" in line
+        ]
         assert len(lines) > 1
         assert all(line.startswith(name) for line in lines)
 
 
 def test_the_longest_sentences_fold_first():
     columns = (Column("claim", words=True), Column("test", words=True), Column("trials"))
-    row = (Cell("xendcg is better than lambdamart on ndcg@10"), Cell("not decidable, p .0223"), Cell("6"))
+    row = (
+        Cell("xendcg is better than lambdamart on ndcg@10"),
+        Cell("not decidable, p .0223"),
+        Cell("6"),
+    )
     printed = as_text(ReportTable(columns, (row,)), width=60)
     assert "not decidable, p .0223" in printed
     assert "xendcg is better than" in printed
@@ -58,7 +88,10 @@ def test_the_longest_sentences_fold_first():
 def test_latex_and_markdown_escape_what_they_would_read():
     special = "\\ { } $ & # _ % ~ ^ < > ±"
     latex = ReportTable.of(["name", "n"], [[special, 1.5]]).to_latex()
-    assert r"\textbackslash{} \{ \} \$ \& \# \_ \% \textasciitilde{} \textasciicircum{} \textless{} " in latex
+    assert (
+        r"\textbackslash{} \{ \} \$ \& \# \_ \% \textasciitilde{} \textasciicircum{} \textless{} "
+        in latex
+    )
     assert latex.startswith("\\begin{tabular}{lr}\n")
     assert (
         r"arp-loss1 & $-$.05 [$-$1.0, +2.0] & - \\"

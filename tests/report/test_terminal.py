@@ -15,16 +15,50 @@ import tautrank as tr
 COMMANDS = {
     "data info": ["data", "info", "train.txt"],
     "train": ["train", "train.txt", "--valid", "test.txt", "--trees", "3", "--model", "m.taut"],
-    "compare": ["compare", "train.txt", "--test", "test.txt", "-l", "mse,listnet", "--repeats", "1", "--trees", "3"],
-    "study run": ["study", "run", "xe-figure2", "--data", "train.txt", "--trials", "1", "--trees", "3"],
-    "tune": ["tune", "train.txt", "--valid", "test.txt", "-l", "listnet", "--trials", "2", "--trees", "3"],
+    "compare": [
+        "compare",
+        "train.txt",
+        "--test",
+        "test.txt",
+        "-l",
+        "mse,listnet",
+        "--repeats",
+        "1",
+        "--trees",
+        "3",
+    ],
+    "study run": [
+        "study",
+        "run",
+        "xe-figure2",
+        "--data",
+        "train.txt",
+        "--trials",
+        "1",
+        "--trees",
+        "3",
+    ],
+    "tune": [
+        "tune",
+        "train.txt",
+        "--valid",
+        "test.txt",
+        "-l",
+        "listnet",
+        "--trials",
+        "2",
+        "--trees",
+        "3",
+    ],
 }
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("terminal")
-    train, test = tr.simulate.simulate_web_search(40, n_features=16, mean_length=8, seed=1).split([0.6, 0.4])
+    train, test = tr.simulate.simulate_web_search(40, n_features=16, mean_length=8, seed=1).split(
+        [0.6, 0.4]
+    )
     tr.write_letor(train, folder / "train.txt")
     tr.write_letor(test, folder / "test.txt")
     return folder

@@ -11,8 +11,17 @@ from tautrank.experiments.search import TunedTrial, Tuning, plan_search
 
 @pytest.fixture(scope="module")
 def found() -> Tuning:
-    space = {"num_leaves": ("int", 2, 15), "learning_rate": ("float", 0.001, 0.3), "loss.k": ("choice", 5, None)}
-    configuration = {"loss": "lambdarank", "learning_rate": 0.123456, "loss.k": None, "num_leaves": 5}
+    space = {
+        "num_leaves": ("int", 2, 15),
+        "learning_rate": ("float", 0.001, 0.3),
+        "loss.k": ("choice", 5, None),
+    }
+    configuration = {
+        "loss": "lambdarank",
+        "learning_rate": 0.123456,
+        "loss.k": None,
+        "num_leaves": 5,
+    }
     trials = (
         TunedTrial(0, configuration, "done", 0.5, 3, 9, 1.0),
         TunedTrial(1, {**configuration, "loss.k": 5}, "pruned", 0.7, 2, 4, 0.5),
@@ -33,7 +42,10 @@ def test_trials_as_csv_and_json_values(found, tmp_path):
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert (plain["best_trial"], plain["best_score"]) == (3, 0.625)
     assert plain["best_configuration"] == found.trials[3].configuration
-    assert (plain["best_params"]["loss"], plain["best_params"]["n_estimators"]) == ("lambdarank(k=none)", 4)
+    assert (plain["best_params"]["loss"], plain["best_params"]["n_estimators"]) == (
+        "lambdarank(k=none)",
+        4,
+    )
     assert [t["score"] for t in plain["trials"]] == [0.5, 0.7, None, 0.625]
     assert plain["trials"][2]["error"] == "langevin: too much"
 
@@ -53,4 +65,7 @@ def test_the_table_has_the_best_first(found):
     assert found.to_markdown().splitlines()[2].startswith("| 3 | 0.6250 | 4 | 0.1235 | 8 | none |")
     assert "<h1>Search for parameters</h1>" in found.to_html()
     assert "3 & 0.6250 & 4 & 0.1235 & 8 & none" in found.to_latex()
-    assert "4 trials: 2 trained to the end, 1 pruned, 1 failed; best validation ndcg@10 0.6250" in repr(found)
+    assert (
+        "4 trials: 2 trained to the end, 1 pruned, 1 failed; best validation ndcg@10 0.6250"
+        in repr(found)
+    )

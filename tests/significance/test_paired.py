@@ -1,5 +1,5 @@
-"""Tests of the significance tests: closed forms, SciPy, and their error rates when nothing is there to
-find."""
+"""Tests of the significance tests: closed forms, SciPy, and their error rates when nothing is there
+to find."""
 
 from __future__ import annotations
 
@@ -20,11 +20,16 @@ from tautrank.significance import paired as S
 
 ALTERNATIVES = ["two-sided", "greater", "less"]
 OPPOSITE = {"two-sided": "two-sided", "greater": "less", "less": "greater"}
-PAIRED = [S.paired_t_test, lambda a, b, **options: S.randomisation_test(a, b, resamples=200, **options)]
+PAIRED = [
+    S.paired_t_test,
+    lambda a, b, **options: S.randomisation_test(a, b, resamples=200, **options),
+]
 
 # Dyadic values: their sums and differences are exact in binary, so laws hold to the last bit.
 dyadic = st.integers(-64, 64).map(lambda i: i / 64)
-pairs = st.lists(st.tuples(dyadic, dyadic), min_size=2, max_size=24).map(lambda v: np.array(v, dtype=float).T)
+pairs = st.lists(st.tuples(dyadic, dyadic), min_size=2, max_size=24).map(
+    lambda v: np.array(v, dtype=float).T
+)
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +87,8 @@ def test_constant_difference_is_an_infinite_t():
     assert S.paired_t_test(b, b + 0.5).statistic == -math.inf
     assert S.paired_t_test(b, b + 0.5, "greater").p_value == 1.0
     assert S.paired_t_test(b, b + 0.5, "less").p_value == 0.0
-    # The randomisation test is not: 8 equal wins out of 8 happen by chance with probability 2 / 2^8.
+    # The randomisation test is not: 8 equal wins out of 8 happen by chance with probability 2 /
+    # 2^8.
     assert S.randomisation_test(b + 0.5, b).p_value == 2 / 2**8
     # 0.1 is not a binary fraction, so these differences vary in their last bits.
     assert S.paired_t_test(b + 0.1, b).p_value < 1e-60
@@ -92,7 +98,10 @@ def test_constant_difference_is_an_infinite_t():
 
 
 def brute_force(d: np.ndarray, alternative: str) -> float:
-    sums = [sum(s * x for s, x in zip(signs, d, strict=True)) for signs in itertools.product((1, -1), repeat=d.size)]
+    sums = [
+        sum(s * x for s, x in zip(signs, d, strict=True))
+        for signs in itertools.product((1, -1), repeat=d.size)
+    ]
     observed = d.sum()
     extreme = {
         "two-sided": [abs(t) >= abs(observed) for t in sums],
@@ -106,11 +115,14 @@ def brute_force(d: np.ndarray, alternative: str) -> float:
 @settings(max_examples=60, deadline=None)
 def test_exact_randomisation_agrees_with_brute_force(ab, alternative):
     a, b = ab
-    assert S.randomisation_test(a, b, alternative=alternative).p_value == brute_force(a - b, alternative)
+    assert S.randomisation_test(a, b, alternative=alternative).p_value == brute_force(
+        a - b, alternative
+    )
 
 
 def test_exact_randomisation_by_hand():
-    # d = (3, 2, 1, -1): sum 5. Of the 16 assignments the sums 7 (+++ +), 5 (+++ - and ++- +) reach 5.
+    # d = (3, 2, 1, -1): sum 5. Of the 16 assignments the sums 7 (+++ +), 5 (+++ - and ++- +) reach
+    # 5.
     result = S.randomisation_test([3, 2, 1, 0], [0, 0, 0, 1], alternative="greater")
     assert result.p_value == 3 / 16
     assert result.test == "randomisation test (exact)"
@@ -119,10 +131,12 @@ def test_exact_randomisation_by_hand():
 
 
 def test_sums_that_differ_by_rounding_are_ties():
-    # 0.1 + 0.2 != 0.3 in binary; (0.1, 0.2, -0.3) sums to 0 in any order, so every assignment is as extreme.
+    # 0.1 + 0.2 != 0.3 in binary; (0.1, 0.2, -0.3) sums to 0 in any order, so every assignment is as
+    # extreme.
     a, b = [0.1, 0.2, 0.0], [0.0, 0.0, 0.3]
     assert S.randomisation_test(a, b).p_value == 1.0
-    # The eight sums are +-.6, +-.4, +-.2 and 0 twice: five are at least 0, whichever way the last bit rounds.
+    # The eight sums are +-.6, +-.4, +-.2 and 0 twice: five are at least 0, whichever way the last
+    # bit rounds.
     assert S.randomisation_test(a, b, alternative="greater").p_value == 5 / 8
     assert S.randomisation_test(b, a, alternative="greater").p_value == 5 / 8
     assert S.randomisation_test(a, b, alternative="less").p_value == 5 / 8
@@ -159,8 +173,8 @@ def test_sampled_randomisation_agrees_with_scipy_and_the_t_test(alternative):
         rng=np.random.default_rng(0),
     ).pvalue
     p = S.randomisation_test(a, b, resamples=50_000, alternative=alternative).p_value
-    # Two independent samples of one probability: five standard errors of their difference (two-sided SciPy
-    # doubles the smaller tail, so its error is up to twice that of a proportion).
+    # Two independent samples of one probability: five standard errors of their difference
+    # (two-sided SciPy doubles the smaller tail, so its error is up to twice that of a proportion).
     error = math.sqrt(p * (1 - p) * (1 / 50_000 + 4 / 20_000))
     assert p == pytest.approx(expected, abs=5 * error)
     assert p == pytest.approx(S.paired_t_test(a, b, alternative).p_value, abs=0.02)
@@ -201,7 +215,8 @@ def test_randomisation_signs_are_fair_and_independent():
     flips = np.random.PCG64(0).random_raw(4000 * 3).reshape(-1, 3).astype("<u8")
     signs = np.stack([S._flipped_sums(np.eye(150)[i], flips) for i in range(150)], axis=1)
     assert set(np.unique(signs)) == {-1.0, 1.0}
-    # |mean| and |correlation| of 4000 fair signs stay below 5.5 standard errors over ~11,000 of them.
+    # |mean| and |correlation| of 4000 fair signs stay below 5.5 standard errors over ~11,000 of
+    # them.
     together = np.abs(signs.T @ np.hstack([signs, np.ones((4000, 1))]) / 4000)
     np.fill_diagonal(together, 0)
     assert together.max() < 5.5 / math.sqrt(4000)
@@ -218,7 +233,11 @@ def test_randomisation_of_many_queries_takes_little_memory():
     )
     if sys.platform != "linux":
         pytest.skip("ru_maxrss is in other units elsewhere")
-    grown = int(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+    grown = int(
+        subprocess.run(
+            [sys.executable, "-c", code], check=True, capture_output=True, text=True
+        ).stdout
+    )
     # A matrix of all signs would take 600 MB at one byte each; all bootstrap indices 480 MB.
     assert grown < 100_000  # KiB
 
@@ -257,7 +276,10 @@ def test_laws_of_paired_tests(test, ab, shift, alternative):
     better = test(a + 1.0, b, alternative=alternative)
     assert better.difference == pytest.approx(result.difference + 1.0, abs=1e-12)
     if test is S.paired_t_test:
-        assert test(a + 1.0, b, alternative="greater").p_value <= test(a, b, alternative="greater").p_value
+        assert (
+            test(a + 1.0, b, alternative="greater").p_value
+            <= test(a, b, alternative="greater").p_value
+        )
 
 
 @given(pairs)
@@ -277,12 +299,15 @@ def rejections(p_values: np.ndarray, alpha: float = 0.05) -> tuple[int, int, int
 
 @pytest.mark.parametrize("alternative", ALTERNATIVES)
 @pytest.mark.parametrize(
-    "test", [S.paired_t_test, lambda a, b, **options: S.randomisation_test(a, b, resamples=999, **options)]
+    "test",
+    [S.paired_t_test, lambda a, b, **options: S.randomisation_test(a, b, resamples=999, **options)],
 )
 def test_p_values_are_uniform_when_the_systems_are_equal(test, alternative):
     # Two systems drawn from one distribution, 1,500 times over: 5% of the p-values are at most .05.
     rng = np.random.default_rng(11)
-    p = np.array([test(*rng.beta(2, 3, (2, 40)), alternative=alternative).p_value for _ in range(1500)])
+    p = np.array(
+        [test(*rng.beta(2, 3, (2, 40)), alternative=alternative).p_value for _ in range(1500)]
+    )
     low, found, high = rejections(p)
     assert low <= found <= high
     assert scipy.stats.kstest(p, "uniform").pvalue > 1e-3
@@ -297,9 +322,16 @@ def test_bootstrap_agrees_with_scipy(method, paired):
     a, b = systems(60, 0.02, seed=2)
     x = a - b if paired else a**4  # skewed, so that bca has something to correct
     expected = scipy.stats.bootstrap(
-        (x,), np.mean, n_resamples=2000, method=method, confidence_level=0.9, rng=np.random.default_rng(7)
+        (x,),
+        np.mean,
+        n_resamples=2000,
+        method=method,
+        confidence_level=0.9,
+        rng=np.random.default_rng(7),
     ).confidence_interval
-    result = S.bootstrap_interval(*((a, b) if paired else (x,)), confidence=0.9, resamples=2000, seed=7, method=method)
+    result = S.bootstrap_interval(
+        *((a, b) if paired else (x,)), confidence=0.9, resamples=2000, seed=7, method=method
+    )
     assert tuple(result) == pytest.approx(tuple(expected), rel=1e-9)
     assert result.estimate == pytest.approx(x.mean())
     assert (result.n, result.confidence, result.method) == (60, 0.9, method)
@@ -328,10 +360,12 @@ def test_bootstrap_intervals_cover_the_truth(method):
     rng = np.random.default_rng(3)
     covered = 0
     for seed in range(300):
-        low, high = S.bootstrap_interval(rng.beta(2, 3, 80), resamples=400, seed=seed, method=method, confidence=0.9)
+        low, high = S.bootstrap_interval(
+            rng.beta(2, 3, 80), resamples=400, seed=seed, method=method, confidence=0.9
+        )
         covered += low <= 0.4 <= high
-    # Bootstrap intervals undercover slightly at n = 80; outside four standard errors of .9 something is
-    # wrong.
+    # Bootstrap intervals undercover slightly at n = 80; outside four standard errors of .9
+    # something is wrong.
     assert abs(covered / 300 - 0.9) < 4 * math.sqrt(0.9 * 0.1 / 300)
 
 
@@ -358,7 +392,9 @@ def test_corrected_t_test_by_hand():
     assert (result.n, result.difference) == (5, 3.0)
     sized = S.corrected_resampled_t_test([1, 2, 3, 4, 5], n_train=90, n_test=10)
     assert sized.statistic == pytest.approx(result.statistic, rel=1e-14)
-    negated = S.corrected_resampled_t_test([-1, -2, -3, -4, -5], test_fraction=0.1, alternative="less")
+    negated = S.corrected_resampled_t_test(
+        [-1, -2, -3, -4, -5], test_fraction=0.1, alternative="less"
+    )
     assert negated.p_value == pytest.approx(result.p_value / 2, rel=1e-12)
 
 
@@ -368,8 +404,9 @@ def test_corrected_t_test_of_constant_differences():
 
 
 def test_plain_t_test_over_overlapping_splits_rejects_too_often_and_the_corrected_one_does_not():
-    # Two equally good learners, each predicting by the mean of its own feature over the training part; J = 20
-    # random splits of the same 100 points. The splits overlap, so their differences are correlated.
+    # Two equally good learners, each predicting by the mean of its own feature over the training
+    # part; J = 20 random splits of the same 100 points. The splits overlap, so their differences
+    # are correlated.
     rng = np.random.default_rng(0)
     plain, corrected = [], []
     for _ in range(300):
@@ -391,7 +428,9 @@ def test_plain_t_test_over_overlapping_splits_rejects_too_often_and_the_correcte
 
 
 def closed_testing(p: np.ndarray) -> np.ndarray:
-    """Adjust by definition: a hypothesis falls when every intersection holding it falls by Bonferroni."""
+    """Adjust by definition: a hypothesis falls when every intersection holding it falls by
+    Bonferroni.
+    """
     m = p.size
     adjusted = np.zeros(m)
     for mask in range(1, 2**m):
@@ -454,7 +493,10 @@ REFUSED = [
         lambda: S.bootstrap_interval([1, 2], [1, 2, 3]),
         "a and b: found 2 and 3 values; expected one per query in both",
     ),
-    (lambda: S.bootstrap_interval([np.nan]), "a: found 0 queries with a value; expected at least 2"),
+    (
+        lambda: S.bootstrap_interval([np.nan]),
+        "a: found 0 queries with a value; expected at least 2",
+    ),
     (lambda: S.paired_t_test([1, np.inf], [1, 2]), "a[1]: found inf; expected a finite number"),
     (
         lambda: S.paired_t_test([1, 2], [[1, 2]]),
@@ -539,7 +581,9 @@ def test_unusable_options_are_refused_in_a_sentence(call, sentence):
 
 def test_importing_stays_light():
     code = "import sys, tautrank.significance.paired; print('scipy.stats' in sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
     assert result.stdout.strip() == "False"
 
 

@@ -1,4 +1,6 @@
-"""The test of systems: its formula by brute force, its special cases, and how often it errs and finds."""
+"""The test of systems: its formula by brute force, its special cases, and how often it errs and
+finds.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from tautrank.significance.systems import (
     systems_test,
 )
 
-# Standard deviations of the difference of two losses on MQ2008: over queries, and over queries x runs.
+# Standard deviations of the difference of two losses on MQ2008: over queries, and over queries x
+# runs.
 QUERY_SD, CELL_SD = 0.06, 0.17
 
 
@@ -32,11 +35,15 @@ def _no_warnings():
 
 
 def values_of(systems, runs, queries, run_sd=0.005, shared=0.0, query_sd=QUERY_SD, rng=0):
-    """Normal values of systems that do not differ; the sds are those of a difference between two."""
+    """Normal values of systems that do not differ; the sds are those of a difference between
+    two.
+    """
     rng = np.random.default_rng(rng)
     effects = math.sqrt(1 - shared) * rng.normal(size=(systems, runs, 1))
     effects += math.sqrt(shared) * rng.normal(size=(systems, 1, 1))
-    values = query_sd * rng.normal(size=(systems, 1, queries)) + CELL_SD * rng.normal(size=(systems, runs, queries))
+    values = query_sd * rng.normal(size=(systems, 1, queries)) + CELL_SD * rng.normal(
+        size=(systems, runs, queries)
+    )
     return (values + run_sd * effects) / math.sqrt(2)
 
 
@@ -48,7 +55,9 @@ def mean_squares(x):
         run += (x[s, r].mean() - x[s].mean() - x[:, r].mean() + x.mean()) ** 2
         for q in range(queries):
             pairs = x[s, r].mean() + x[s, :, q].mean() + x[:, r, q].mean()
-            rest += (x[s, r, q] - pairs + x[s].mean() + x[:, r].mean() + x[:, :, q].mean() - x.mean()) ** 2
+            rest += (
+                x[s, r, q] - pairs + x[s].mean() + x[:, r].mean() + x[:, :, q].mean() - x.mean()
+            ) ** 2
     freedom = (systems - 1) * (runs - 1)
     return queries * run / freedom, rest / (freedom * (queries - 1))
 
@@ -64,22 +73,44 @@ def test_formula_by_hand(run_sd, overlap):
         d = x[a] - x[b]
         v_q = d.mean(0).var(ddof=1) / 6
         v = v_q + max(0.0, 2 * (ms_sr - ms_srq) / 6) * (1 / 4 + overlap)
-        df = max(5 if overlap else 0, v**2 / (v_q**2 / 5 + (2 * ms_sr / 6 * (1 / 4 + overlap)) ** 2 / (2 * 3)))
+        df = max(
+            5 if overlap else 0,
+            v**2 / (v_q**2 / 5 + (2 * ms_sr / 6 * (1 / 4 + overlap)) ** 2 / (2 * 3)),
+        )
         t = scipy.stats.t(df)
         half = t.isf(level / 2) * math.sqrt(v)
         assert result.differences[a, b] == pytest.approx(d.mean(), rel=1e-12)
         assert result.standard_errors[a, b] == pytest.approx(math.sqrt(v), rel=1e-12)
         assert result.degrees[a, b] == pytest.approx(df, rel=1e-10)
-        assert result.p_values[a, b] == pytest.approx(2 * t.sf(abs(d.mean()) / math.sqrt(v)), rel=1e-9)
-        assert (result.low[a, b], result.high[a, b]) == pytest.approx((d.mean() - half, d.mean() + half), rel=1e-10)
+        assert result.p_values[a, b] == pytest.approx(
+            2 * t.sf(abs(d.mean()) / math.sqrt(v)), rel=1e-9
+        )
+        assert (result.low[a, b], result.high[a, b]) == pytest.approx(
+            (d.mean() - half, d.mean() + half), rel=1e-10
+        )
     upper = np.triu_indices(3, 1)
     assert result.adjusted[upper] == pytest.approx(holm(result.p_values[upper]))
     powers = scipy.stats.t.ppf(0.8, result.degrees[upper])
     for share, found in ((level, result.detectable), (level / 3, result.detectable_adjusted)):
         critical = scipy.stats.t.isf(share / 2, result.degrees[upper])
-        assert found == pytest.approx(max((critical + powers) * result.standard_errors[upper]), rel=1e-9)
-    assert (result.runs, result.queries, result.level, result.baseline, result.note) == (4, 6, level, None, "")
-    for array in (result.p_values, result.adjusted, result.low, result.high, result.degrees, result.standard_errors):
+        assert found == pytest.approx(
+            max((critical + powers) * result.standard_errors[upper]), rel=1e-9
+        )
+    assert (result.runs, result.queries, result.level, result.baseline, result.note) == (
+        4,
+        6,
+        level,
+        None,
+        "",
+    )
+    for array in (
+        result.p_values,
+        result.adjusted,
+        result.low,
+        result.high,
+        result.degrees,
+        result.standard_errors,
+    ):
         assert np.isnan(np.diag(array)).all()
         assert not np.isnan(array[upper]).any()
 
@@ -104,7 +135,9 @@ def test_one_run_is_the_paired_t_test():
     result = systems_test(x, 0.5)
     assert result.note == "one run each: this compares two models, not two methods"
     for a, b in itertools.combinations(range(3), 2):
-        assert result.p_values[a, b] == pytest.approx(scipy.stats.ttest_rel(x[a, 0], x[b, 0]).pvalue, rel=1e-9)
+        assert result.p_values[a, b] == pytest.approx(
+            scipy.stats.ttest_rel(x[a, 0], x[b, 0]).pvalue, rel=1e-9
+        )
     assert result.degrees[0, 1] == pytest.approx(39)
 
 
@@ -112,7 +145,9 @@ def test_without_query_and_cell_variance_it_is_a_t_test_over_runs():
     runs = np.array([[0.01, 0.03, 0.02, 0.05, 0.01], [0.0] * 5])[:, :, None]
     result = systems_test(np.repeat(runs, 50, axis=2))
     assert result.degrees[0, 1] == pytest.approx(4)
-    assert result.p_values[0, 1] == pytest.approx(scipy.stats.ttest_1samp(runs[0, :, 0], 0).pvalue, rel=1e-9)
+    assert result.p_values[0, 1] == pytest.approx(
+        scipy.stats.ttest_1samp(runs[0, :, 0], 0).pvalue, rel=1e-9
+    )
 
 
 def test_only_differences_between_systems_count():
@@ -121,7 +156,9 @@ def test_only_differences_between_systems_count():
     order = [2, 0, 3, 1]
     for other in (systems_test(moved), systems_test(x[:, ::-1, ::-1])):
         np.testing.assert_allclose(other.p_values, systems_test(x).p_values, rtol=1e-9)
-    np.testing.assert_allclose(systems_test(x[order]).p_values, systems_test(x).p_values[np.ix_(order, order)])
+    np.testing.assert_allclose(
+        systems_test(x[order]).p_values, systems_test(x).p_values[np.ix_(order, order)]
+    )
     result = systems_test(x)
     np.testing.assert_allclose(result.differences, -result.differences.T)
     np.testing.assert_allclose(result.low, -result.high.T)
@@ -139,7 +176,9 @@ def test_baseline_compares_and_corrects_its_pairs_only():
     assert np.isnan(one.adjusted[np.ix_(others, others)]).all()
     assert one.detectable <= every.detectable
     assert one.detectable_adjusted < every.detectable_adjusted
-    assert repr(one).startswith("<systems test: 0 of 3 pairs differ at 0.05 after Holm; 3 runs, 50 queries, ")
+    assert repr(one).startswith(
+        "<systems test: 0 of 3 pairs differ at 0.05 after Holm; 3 runs, 50 queries, "
+    )
 
 
 def test_equal_systems_and_constant_differences():
@@ -157,7 +196,9 @@ def test_skipped_queries_are_left_out():
     x[:, :, [2, 7]] = np.nan
     result = systems_test(x)
     assert result.queries == 10
-    np.testing.assert_array_equal(result.p_values, systems_test(np.delete(x, [2, 7], axis=2)).p_values)
+    np.testing.assert_array_equal(
+        result.p_values, systems_test(np.delete(x, [2, 7], axis=2)).p_values
+    )
 
 
 def test_degrees_are_never_fewer_than_those_of_the_poorest_part():
@@ -193,7 +234,10 @@ def with_value(at, value):
             with_value((1, 0, 2), np.inf),
             r"values\[1, 0, 2\]: found inf; expected a finite number, or NaN for",
         ),
-        (with_value((2, 1, 3), np.nan), "value of query 3 in run 1 for only one of systems 0 and 2; expected the same"),
+        (
+            with_value((2, 1, 3), np.nan),
+            "value of query 3 in run 1 for only one of systems 0 and 2; expected the same",
+        ),
         (
             with_value((slice(None), 1, 3), np.nan),
             "value of query 3 in some runs only; expected the same",
@@ -248,9 +292,13 @@ def test_mean_squares_of_trials_are_those_of_least_squares():
     assert freedom == 2 * rank == 10
     run = rest = 0.0
     for each in (x - x.mean(0))[:, t, q]:
-        left = [each - design @ np.linalg.lstsq(design, each, rcond=None)[0] for design in (by_query, both)]
+        left = [
+            each - design @ np.linalg.lstsq(design, each, rcond=None)[0]
+            for design in (by_query, both)
+        ]
         run, rest = run + left[0] @ left[0] - left[1] @ left[1], rest + left[1] @ left[1]
-    # How much a trial effect of variance 1 adds to the sum of squares: the part of it that queries do not explain.
+    # How much a trial effect of variance 1 adds to the sum of squares: the part of it that queries
+    # do not explain.
     unexplained = by_trial - by_query @ np.linalg.lstsq(by_query, by_trial, rcond=None)[0]
     scale = 2 * rank / np.sum(unexplained**2)
     assert gross == pytest.approx(scale * run / (2 * rank))
@@ -258,7 +306,9 @@ def test_mean_squares_of_trials_are_those_of_least_squares():
 
 
 def test_variance_of_resampled_trials_is_right_on_average():
-    """v is quadratic in the values: its mean over independent effects of variance 1 is a sum over unit effects."""
+    """v is quadratic in the values: its mean over independent effects of variance 1 is a sum over
+    unit effects.
+    """
     tested = parts_tested(7, 20, np.random.default_rng(3), 0.5)
     tested = tested[:, tested.any(0)]
     trials, queries = tested.shape
@@ -270,8 +320,12 @@ def test_variance_of_resampled_trials_is_right_on_average():
         return error**2
 
     weights = (tested / n).mean(1)
-    assert sum(v(unit[:, None] * np.ones(queries)) for unit in np.eye(trials)) == pytest.approx(np.sum(weights**2))
-    assert sum(v(np.ones((trials, 1)) * unit) for unit in np.eye(queries)) == pytest.approx(1 / queries)
+    assert sum(v(unit[:, None] * np.ones(queries)) for unit in np.eye(trials)) == pytest.approx(
+        np.sum(weights**2)
+    )
+    assert sum(v(np.ones((trials, 1)) * unit) for unit in np.eye(queries)) == pytest.approx(
+        1 / queries
+    )
     gross = noise = 0.0
     for at in zip(*np.nonzero(tested), strict=True):
         x = np.zeros((2, trials, queries))
@@ -295,14 +349,20 @@ def test_trials_without_a_common_query_are_noted():
 
 def test_one_data_set_is_its_own_test():
     one = systems_test(values_of(3, 5, 40))
-    result = combined_test(*([each[0, 1]] for each in (one.differences, one.standard_errors, one.degrees)))
+    result = combined_test(
+        *([each[0, 1]] for each in (one.differences, one.standard_errors, one.degrees))
+    )
     assert result.p_value == pytest.approx(one.p_values[0, 1])
     assert (result.low, result.high) == pytest.approx((one.low[0, 1], one.high[0, 1]))
     assert result.degrees == pytest.approx(one.degrees[0, 1])
 
 
 def test_data_sets_are_weighted_by_their_precision():
-    d, se, df = np.array([0.03, 0.01, -0.02]), np.array([0.01, 0.02, 0.05]), np.array([500.0, 60.0, 9.0])
+    d, se, df = (
+        np.array([0.03, 0.01, -0.02]),
+        np.array([0.01, 0.02, 0.05]),
+        np.array([500.0, 60.0, 9.0]),
+    )
     w = 1 / se**2
     share = w / w.sum()
     variance = (1 + 4 * np.sum(share * (1 - share) / df)) / w.sum()
@@ -324,14 +384,18 @@ def test_combined_level():
     freedom, se = np.array([8, 15, 30]), np.array([0.01, 0.012, 0.02])
     d = rng.normal(0, se, (3000, 3))
     found = se * np.sqrt(rng.chisquare(freedom, (3000, 3)) / freedom)
-    rejected = np.mean([combined_test(*each, freedom).p_value < 0.05 for each in zip(d, found, strict=True)])
+    rejected = np.mean(
+        [combined_test(*each, freedom).p_value < 0.05 for each in zip(d, found, strict=True)]
+    )
     assert 0.04 < rejected < 0.06
 
 
 def test_bad_combinations():
     with pytest.raises(DataError, match="differences: found none"):
         combined_test([], [], [])
-    with pytest.raises(DataError, match=r"standard_errors\[1\]: found 0; expected a finite number above 0"):
+    with pytest.raises(
+        DataError, match=r"standard_errors\[1\]: found 0; expected a finite number above 0"
+    ):
         combined_test([0, 0], [1, 0], [5, 5])
     with pytest.raises(DataError, match="degrees: found length 1; expected 2"):
         combined_test([0, 0], [1, 1], [5])
@@ -343,17 +407,28 @@ def test_bad_combinations():
 
 
 def rates(draw, test=systems_test, overlap=0.0, replications=400):
-    """Return level, power for a true .02, power at the detectable difference, and the standard error of the first."""
+    """Return level, power for a true .02, power at the detectable difference, and the standard
+    error of the first.
+    """
     shares = []
     for rng in map(np.random.default_rng, range(replications)):
         result = test(draw(rng), overlap)
         pairs = np.triu_indices_from(result.differences, 1)
-        se, (critical, power) = result.standard_errors[pairs], stdtrit(result.degrees[pairs], [[0.975], [0.8]])
+        se, (critical, power) = (
+            result.standard_errors[pairs],
+            stdtrit(result.degrees[pairs], [[0.975], [0.8]]),
+        )
         detectable = (critical + power) * se
         shares.append(
-            [np.mean(np.abs(result.differences[pairs] + by) / se > critical) for by in (0.0, 0.02, np.mean(detectable))]
+            [
+                np.mean(np.abs(result.differences[pairs] + by) / se > critical)
+                for by in (0.0, 0.02, np.mean(detectable))
+            ]
         )
-    return (*np.mean(shares, axis=0), np.std([each[0] for each in shares]) / math.sqrt(replications))
+    return (
+        *np.mean(shares, axis=0),
+        np.std([each[0] for each in shares]) / math.sqrt(replications),
+    )
 
 
 @pytest.mark.parametrize(
@@ -378,11 +453,15 @@ def test_level_and_power(shape, run_sd, power):
         assert 0.76 < at_detectable < 0.84, at_detectable
 
 
-@pytest.mark.parametrize(("shape", "run_sd"), [((8, 5, 564), 0.005), ((8, 20, 564), 0.01), ((2, 20, 400), 0.01)])
+@pytest.mark.parametrize(
+    ("shape", "run_sd"), [((8, 5, 564), 0.005), ((8, 20, 564), 0.01), ((2, 20, 400), 0.01)]
+)
 def test_level_where_runs_share_a_part_of_their_variance(shape, run_sd):
     replications = 800 if shape[0] == 2 else 100
     level, found, _, error = rates(
-        lambda rng: values_of(*shape, run_sd, shared=0.15, rng=rng), overlap=1 / 3, replications=replications
+        lambda rng: values_of(*shape, run_sd, shared=0.15, rng=rng),
+        overlap=1 / 3,
+        replications=replications,
     )
     assert level < 0.06 + error, (level, error)
     assert found > 0.8, found

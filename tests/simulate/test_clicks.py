@@ -1,4 +1,6 @@
-"""Cascade clicks: frequencies against exact enumeration, the form of impressions, and wrong input."""
+"""Cascade clicks: frequencies against exact enumeration, the form of impressions, and wrong
+input.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,12 @@ from tautrank.simulate import simulate_position_clicks as clicks_of
 PAPER = (0.05, 0.3, 0.5, 0.7, 0.95)
 
 
-def enumerated(labels: list[int], probabilities: tuple[float, ...]) -> dict[tuple[tuple[int, ...], bool], float]:
-    """The probability of every impression, (documents read in order, whether the last was clicked), by brute force."""
+def enumerated(
+    labels: list[int], probabilities: tuple[float, ...]
+) -> dict[tuple[tuple[int, ...], bool], float]:
+    """The probability of every impression, (documents read in order, whether the last was clicked),
+    by brute force.
+    """
     outcomes: Counter[tuple[tuple[int, ...], bool]] = Counter()
     orders = list(itertools.permutations(range(len(labels))))
     for order in orders:
@@ -57,7 +63,10 @@ def test_impressions_have_the_probabilities_of_the_cascade(labels, keep):
         if not keep and not outcome[1]:
             assert outcome not in found
             continue
-        assert abs(found[outcome] / n - probability) < 5 * np.sqrt(probability * (1 - probability) / n) + 1e-9
+        assert (
+            abs(found[outcome] / n - probability)
+            < 5 * np.sqrt(probability * (1 - probability) / n) + 1e-9
+        )
     assert set(found) <= set(expected)
 
 
@@ -100,7 +109,9 @@ def test_the_form_of_impressions(data, users, keep, seed):
     origins = [(int(q[1:].split(".")[0]), int(q.split(".")[1])) for q in clicks.qids.tolist()]
     assert origins == sorted(origins)
     assert all(1 <= number <= users for _, number in origins)
-    for (query, _), (start, end) in zip(origins, itertools.pairwise(clicks.offsets.tolist()), strict=True):
+    for (query, _), (start, end) in zip(
+        origins, itertools.pairwise(clicks.offsets.tolist()), strict=True
+    ):
         rows = clicks.X[start:end, 0] / 2
         assert rows.size == len(set(rows.tolist()))
         assert ((rows >= data.offsets[query]) & (rows < data.offsets[query + 1])).all()
@@ -118,7 +129,9 @@ def test_certain_clicks_and_no_clicks():
     assert every.labels.all()
     never = simulate_clicks(data, 4, probabilities=(0, 0, 0))
     assert (never.n_queries, never.n_documents, never.n_features) == (0, 0, 1)
-    assert simulate_clicks(data, 4, probabilities=(0, 0, 0), keep_unclicked=True).n_documents == 4 * 30
+    assert (
+        simulate_clicks(data, 4, probabilities=(0, 0, 0), keep_unclicked=True).n_documents == 4 * 30
+    )
     only = simulate_clicks(data, 4, probabilities=(0, 0, 1))
     assert set((only.X[only.labels == 1, 0] % 3).tolist()) == {2.0}
 
@@ -134,7 +147,9 @@ def test_the_first_users_are_the_same_whatever_their_number_and_seeds_differ():
 
 
 def test_impressions_stay_apart_in_a_file(tmp_path):
-    data = tr.RankingData.from_arrays(np.arange(1.0, 13.0)[:, None], [0, 1, 4] * 4, qid=np.repeat([7, 8], 6))
+    data = tr.RankingData.from_arrays(
+        np.arange(1.0, 13.0)[:, None], [0, 1, 4] * 4, qid=np.repeat([7, 8], 6)
+    )
     clicks = simulate_clicks(data, 4)
     tr.write_letor(clicks, tmp_path / "clicks.txt")
     again = tr.read_letor(tmp_path / "clicks.txt")
@@ -145,7 +160,9 @@ def test_impressions_stay_apart_in_a_file(tmp_path):
 def test_sparse_features():
     X = np.eye(6, dtype=np.float32)
     dense = simulate_clicks(tr.RankingData.from_arrays(X, [0, 4] * 3, group=[3, 3]))
-    clicks = simulate_clicks(tr.RankingData.from_arrays(sparse.csr_matrix(X), [0, 4] * 3, group=[3, 3]))
+    clicks = simulate_clicks(
+        tr.RankingData.from_arrays(sparse.csr_matrix(X), [0, 4] * 3, group=[3, 3])
+    )
     assert sparse.issparse(clicks.X)
     np.testing.assert_array_equal(clicks.X.toarray(), dense.X)
 
@@ -199,17 +216,31 @@ def test_positions_have_the_click_rates_of_the_model():
     lists, users = 3000, 4
     X = np.tile(np.arange(4, dtype=np.float32), lists)[:, None]
     data = tr.RankingData.from_arrays(X, labels * lists, group=[4] * lists)
-    clicks, propensities = simulate_position_clicks(data, scores * lists, users, severity=1.5, seed=3)
+    clicks, propensities = simulate_position_clicks(
+        data, scores * lists, users, severity=1.5, seed=3
+    )
     assert clicks.n_queries == lists * users
     assert (clicks.sizes == 4).all()
-    np.testing.assert_array_equal(clicks.X[:, 0].reshape(-1, 4), np.tile([2, 1, 3, 0], (lists * users, 1)))
-    np.testing.assert_allclose(propensities.reshape(-1, 4), np.tile(np.arange(1, 5) ** -1.5, (lists * users, 1)))
+    np.testing.assert_array_equal(
+        clicks.X[:, 0].reshape(-1, 4), np.tile([2, 1, 3, 0], (lists * users, 1))
+    )
+    np.testing.assert_allclose(
+        propensities.reshape(-1, 4), np.tile(np.arange(1, 5) ** -1.5, (lists * users, 1))
+    )
     rates = clicks.labels.reshape(-1, 4).mean(axis=0)
     expected = np.array([0.5, 0.95, 0.3, 0.05]) * np.arange(1, 5) ** -1.5
-    assert (np.abs(rates - expected) < 5 * np.sqrt(expected * (1 - expected) / (lists * users))).all()
-    merged, by_rank = simulate_position_clicks(data, scores * lists, users, severity=1.5, merged=True, seed=3)
-    np.testing.assert_array_equal(merged.labels.reshape(-1, 4), clicks.labels.reshape(-1, users, 4).mean(axis=1))
-    np.testing.assert_array_equal(merged.X[:, 0], clicks.X[:, 0].reshape(-1, users, 4)[:, 0].ravel())
+    assert (
+        np.abs(rates - expected) < 5 * np.sqrt(expected * (1 - expected) / (lists * users))
+    ).all()
+    merged, by_rank = simulate_position_clicks(
+        data, scores * lists, users, severity=1.5, merged=True, seed=3
+    )
+    np.testing.assert_array_equal(
+        merged.labels.reshape(-1, 4), clicks.labels.reshape(-1, users, 4).mean(axis=1)
+    )
+    np.testing.assert_array_equal(
+        merged.X[:, 0], clicks.X[:, 0].reshape(-1, users, 4)[:, 0].ravel()
+    )
     assert (by_rank == propensities.reshape(-1, users, 4)[:, 0].ravel()).all()
     assert merged.qids is data.qids
     # Places are looked at independently of each other.
@@ -217,22 +248,34 @@ def test_positions_have_the_click_rates_of_the_model():
     assert abs(both - expected[0] * expected[1]) < 5 * np.sqrt(both / (lists * users))
 
 
-@pytest.mark.parametrize(("name", "label"), [("listnet", lambda c: c), ("xendcg(gamma=0.4)", lambda c: np.log2(1 + c))])
+@pytest.mark.parametrize(
+    ("name", "label"), [("listnet", lambda c: c), ("xendcg(gamma=0.4)", lambda c: np.log2(1 + c))]
+)
 def test_merged_impressions_have_the_mean_gradient(name, label):
-    data = tr.RankingData.from_arrays(np.arange(8.0)[:, None], [0, 4, 2, 1, 3, 0, 0, 2], group=[5, 3])
+    data = tr.RankingData.from_arrays(
+        np.arange(8.0)[:, None], [0, 4, 2, 1, 3, 0, 0, 2], group=[5, 3]
+    )
     shown, scores = np.arange(8.0) % 3, np.linspace(-1, 1, 8)
     clicks, propensities = simulate_position_clicks(data, shown, 20, seed=5)
     merged, by_rank = simulate_position_clicks(data, shown, 20, merged=True, seed=5)
     row = dict(zip(data.X[:, 0], scores, strict=True))
     each = tr.loss(name).bind(clicks.labels, clicks.offsets, propensities=propensities)
     grad = each.gradients([row[x] for x in clicks.X[:, 0]])[0]
-    mean = np.concatenate([grad[:100].reshape(20, 5).mean(axis=0), grad[100:].reshape(20, 3).mean(axis=0)])
-    both = tr.loss(name).bind(label(merged.labels.astype(float)), merged.offsets, propensities=by_rank)
-    np.testing.assert_allclose(both.gradients([row[x] for x in merged.X[:, 0]])[0], mean, rtol=1e-6, atol=1e-9)
+    mean = np.concatenate(
+        [grad[:100].reshape(20, 5).mean(axis=0), grad[100:].reshape(20, 3).mean(axis=0)]
+    )
+    both = tr.loss(name).bind(
+        label(merged.labels.astype(float)), merged.offsets, propensities=by_rank
+    )
+    np.testing.assert_allclose(
+        both.gradients([row[x] for x in merged.X[:, 0]])[0], mean, rtol=1e-6, atol=1e-9
+    )
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.integers(0, 5), min_size=1, max_size=5), st.integers(1, 3), st.integers(0, 2**40))
+@given(
+    st.lists(st.integers(0, 5), min_size=1, max_size=5), st.integers(1, 3), st.integers(0, 2**40)
+)
 def test_impressions_of_a_ranker_are_whole_lists_and_the_first_stay_the_same(sizes, users, seed):
     rng = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -256,7 +299,10 @@ def test_impressions_of_a_ranker_are_whole_lists_and_the_first_stay_the_same(siz
     ("call", "sentence"),
     [
         (lambda d: clicks_of(d, [1]), "scores: found length 1; expected 2, one per document"),
-        (lambda d: clicks_of(d, [1, np.nan]), "scores[1] (query 0, document 1): found nan; expected"),
+        (
+            lambda d: clicks_of(d, [1, np.nan]),
+            "scores[1] (query 0, document 1): found nan; expected",
+        ),
         (
             lambda d: clicks_of(d, [1, 2], severity=-1),
             "severity: found -1; expected a number of at least 0",

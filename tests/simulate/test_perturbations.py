@@ -1,4 +1,6 @@
-"""Negatives, label noise, binary labels: closed-form frequencies, what must not change, and wrong input."""
+"""Negatives, label noise, binary labels: closed-form frequencies, what must not change, and wrong
+input.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def ranking_data(draw, smallest_list=0):
     labels = draw(st.lists(st.integers(0, 4), min_size=n, max_size=n))
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     X = np.arange(n, dtype=np.float32)[:, None]
-    return tr.RankingData(X, np.array(labels, np.float32), offsets, np.arange(len(sizes)) + 10, ("row",))
+    return tr.RankingData(
+        X, np.array(labels, np.float32), offsets, np.arange(len(sizes)) + 10, ("row",)
+    )
 
 
 def copies(data: tr.RankingData) -> list[np.ndarray]:
@@ -55,7 +59,8 @@ def test_negatives_come_after_the_list_from_other_queries(data, share, seed):
 
 
 def test_negatives_are_drawn_query_first_then_document():
-    # Sizes 1, 3, 2: a document of the list of 3 is drawn for the first query with probability 1/2 * 1/3.
+    # Sizes 1, 3, 2: a document of the list of 3 is drawn for the first query with probability 1/2 *
+    # 1/3.
     data = tr.RankingData.from_arrays(np.arange(6.0)[:, None], [1] * 6, group=[1, 3, 2])
     n = 60_000
     longer = add_negatives(data, n, seed=4)
@@ -68,7 +73,9 @@ def test_negatives_are_drawn_query_first_then_document():
 
 def test_the_share_is_exact_on_average_even_on_short_lists():
     sizes = np.tile([1, 2, 3, 7], 5000)
-    data = tr.RankingData.from_arrays(np.zeros((sizes.sum(), 1)), np.zeros(sizes.sum()), group=sizes)
+    data = tr.RankingData.from_arrays(
+        np.zeros((sizes.sum(), 1)), np.zeros(sizes.sum()), group=sizes
+    )
     added = add_negatives(data, 0.3, seed=1).sizes - sizes
     for size in (1, 2, 3, 7):
         part = 0.3 * size % 1
@@ -78,7 +85,10 @@ def test_the_share_is_exact_on_average_even_on_short_lists():
 
 def test_queries_without_documents_neither_give_nor_get():
     data = tr.RankingData(
-        np.array([[1.0], [2.0]], np.float32), np.ones(2, np.float32), np.array([0, 0, 1, 1, 2]), np.arange(4)
+        np.array([[1.0], [2.0]], np.float32),
+        np.ones(2, np.float32),
+        np.array([0, 0, 1, 1, 2]),
+        np.arange(4),
     )
     longer = add_negatives(data, 1.0)
     np.testing.assert_array_equal(longer.sizes, [0, 2, 0, 2])
@@ -119,7 +129,9 @@ def test_new_labels_are_grades_of_the_data(highest):
     n = 40_000
     labels = np.zeros(n)
     labels[:10] = highest
-    noisy = perturb_labels(tr.RankingData.from_arrays(np.zeros((n, 1)), labels, group=[n]), 1, seed=3)
+    noisy = perturb_labels(
+        tr.RankingData.from_arrays(np.zeros((n, 1)), labels, group=[n]), 1, seed=3
+    )
     shares = np.array([0.5, 0.2, 0.15, 0.1, 0.05])[: int(highest) + 1]
     expected = shares / shares.sum()
     found = np.bincount(noisy.labels.astype(int), minlength=expected.size) / n
@@ -135,7 +147,9 @@ def test_another_distribution_may_have_other_labels():
 @given(ranking_data(), st.floats(0, 1), st.floats(0, 1), st.integers(0, 2**40))
 def test_more_noise_keeps_what_less_noise_changed(data, one, other, seed):
     before = copies(data)
-    less, more = (perturb_labels(data, probability, seed=seed) for probability in sorted((one, other)))
+    less, more = (
+        perturb_labels(data, probability, seed=seed) for probability in sorted((one, other))
+    )
     assert_unchanged(data, before)
     changed = less.labels != data.labels
     np.testing.assert_array_equal(more.labels[changed], less.labels[changed])
@@ -150,16 +164,24 @@ def test_binary_labels_say_which_are_above_the_threshold(data, threshold):
     before = copies(data)
     binary = binarise(data, threshold)
     assert_unchanged(data, before)
-    np.testing.assert_array_equal(binary.labels, [1.0 if label > threshold else 0.0 for label in data.labels])
+    np.testing.assert_array_equal(
+        binary.labels, [1.0 if label > threshold else 0.0 for label in data.labels]
+    )
     assert binary.labels.dtype == np.float32
     np.testing.assert_array_equal(binarise(binary).labels, binary.labels)
 
 
 @pytest.mark.parametrize(
-    "change", [lambda d, seed: add_negatives(d, 0.7, seed=seed), lambda d, seed: perturb_labels(d, 0.7, seed=seed)]
+    "change",
+    [
+        lambda d, seed: add_negatives(d, 0.7, seed=seed),
+        lambda d, seed: perturb_labels(d, 0.7, seed=seed),
+    ],
 )
 def test_a_seed_is_a_result(change):
-    data = tr.RankingData.from_arrays(np.arange(200.0)[:, None], np.tile([0, 4], 100), group=[50] * 4)
+    data = tr.RankingData.from_arrays(
+        np.arange(200.0)[:, None], np.tile([0, 4], 100), group=[50] * 4
+    )
     one, again, other = change(data, 1), change(data, 1), change(data, 2)
     np.testing.assert_array_equal(one.X, again.X)
     np.testing.assert_array_equal(one.labels, again.labels)
@@ -169,10 +191,22 @@ def test_a_seed_is_a_result(change):
 DATA = tr.RankingData.from_arrays([[0.0], [1.0]], [0, 1], group=[1, 1])
 ONE = DATA.subset([0])
 WRONG = {
-    "share": (lambda: add_negatives(DATA, -0.1), "share: found -0.1; expected a number of at least 0"),
-    "share is text": (lambda: add_negatives(DATA, "40%"), "share: found '40%'; expected a number of at least 0"),
-    "share endless": (lambda: add_negatives(DATA, np.inf), "share: found inf; expected a number of at least 0"),
-    "seed": (lambda: add_negatives(DATA, 1, seed=True), "seed: found True; expected a whole number of at least 0"),
+    "share": (
+        lambda: add_negatives(DATA, -0.1),
+        "share: found -0.1; expected a number of at least 0",
+    ),
+    "share is text": (
+        lambda: add_negatives(DATA, "40%"),
+        "share: found '40%'; expected a number of at least 0",
+    ),
+    "share endless": (
+        lambda: add_negatives(DATA, np.inf),
+        "share: found inf; expected a number of at least 0",
+    ),
+    "seed": (
+        lambda: add_negatives(DATA, 1, seed=True),
+        "seed: found True; expected a whole number of at least 0",
+    ),
     "probability": (
         lambda: perturb_labels(DATA, 1.2),
         "probability: found 1.2; expected a number of at least 0 and at most 1",
@@ -189,7 +223,10 @@ WRONG = {
         lambda: perturb_labels(DATA, 0.5, distribution=()),
         "distribution: found (); expected numbers from 0 to 1, one per label",
     ),
-    "threshold": (lambda: binarise(DATA, -1), "threshold: found -1; expected a number of at least 0"),
+    "threshold": (
+        lambda: binarise(DATA, -1),
+        "threshold: found -1; expected a number of at least 0",
+    ),
 }
 
 
@@ -202,7 +239,9 @@ def test_wrong_parameters(case):
 
 
 def test_wrong_data():
-    with pytest.raises(DataError, match=r"^data: found 1 query with documents; expected at least 2"):
+    with pytest.raises(
+        DataError, match=r"^data: found 1 query with documents; expected at least 2"
+    ):
         add_negatives(ONE, 1)
     assert add_negatives(ONE, 0).n_documents == 1
     for change in (lambda d: add_negatives(d, 1), lambda d: perturb_labels(d, 1), binarise):
@@ -211,6 +250,8 @@ def test_wrong_data():
 
 
 def test_added_negatives_keep_the_ids_of_the_documents_they_are():
-    data = tr.RankingData.from_arrays(np.arange(6.0)[:, None], [1, 0, 2, 0, 1, 0], group=[3, 3], doc_ids=list("abcdef"))
+    data = tr.RankingData.from_arrays(
+        np.arange(6.0)[:, None], [1, 0, 2, 0, 1, 0], group=[3, 3], doc_ids=list("abcdef")
+    )
     longer = add_negatives(data, 1.0)
     assert longer.doc_ids.tolist() == [data.doc_ids[int(row)] for row in longer.X[:, 0]]

@@ -1,4 +1,6 @@
-"""Simulated web search: the shapes it promises, a truth that explains the labels, the same bits however it is made."""
+"""Simulated web search: the shapes it promises, a truth that explains the labels, the same bits
+however it is made.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,22 @@ QUERIES = {"mslr": 1000, "yahoo": 2000}
 
 @pytest.fixture(scope="module", params=LIKES)
 def simulated(request):
-    return request.param, *simulate_web_search(QUERIES[request.param], like=request.param, seed=7, return_truth=True)
+    return request.param, *simulate_web_search(
+        QUERIES[request.param], like=request.param, seed=7, return_truth=True
+    )
 
 
 @pytest.fixture(scope="module")
 def mslr():
     data, truth = simulate_web_search(300, like="mslr", seed=3, return_truth=True)
-    return data, truth, {name: data.X[:, column].astype(np.float64) for column, name in enumerate(data.feature_names)}
+    return (
+        data,
+        truth,
+        {
+            name: data.X[:, column].astype(np.float64)
+            for column, name in enumerate(data.feature_names)
+        },
+    )
 
 
 def test_published_statistics(simulated):
@@ -34,11 +45,16 @@ def test_published_statistics(simulated):
     sizes = data.sizes
     # The variances of the two laws of length, relative to the squared mean.
     variance = {"mslr": np.expm1(0.36), "yahoo": 1 / 3}[like]
-    assert abs(sizes.mean() - shape.mean_length) < 5 * shape.mean_length * np.sqrt(variance / sizes.size) + 0.5
+    assert (
+        abs(sizes.mean() - shape.mean_length)
+        < 5 * shape.mean_length * np.sqrt(variance / sizes.size) + 0.5
+    )
     assert data.n_features == {"mslr": 136, "yahoo": 519}[like]
     shares = np.bincount(data.labels.astype(int), minlength=5) / data.n_documents
     # Labels of a query lean together, so the standard error is that of the queries' shares.
-    of_query = np.stack([np.add.reduceat(data.labels == label, data.offsets[:-1]) for label in range(5)])
+    of_query = np.stack(
+        [np.add.reduceat(data.labels == label, data.offsets[:-1]) for label in range(5)]
+    )
     errors = (of_query - shares[:, None] * sizes).std(axis=1) / sizes.mean() / np.sqrt(sizes.size)
     assert (np.abs(shares - shape.label_shares) < 5 * errors + 0.003).all()
     # Bruch 2020, sec. 5.1: 982 of 31,531 and 1,135 of 29,921 queries have no relevant document.
@@ -65,7 +81,9 @@ def test_nothing_ranks_better_than_the_truth(simulated):
     for name in ("dcg@3", "ndcg@10", "err", "map"):
         metric = tr.metric(name)
         best = metric.per_query(truth, data.labels, data.offsets)
-        blurred = metric.per_query(truth + 0.5 * rng.standard_normal(truth.size), data.labels, data.offsets)
+        blurred = metric.per_query(
+            truth + 0.5 * rng.standard_normal(truth.size), data.labels, data.offsets
+        )
         gain = (best - blurred)[~np.isnan(best)]
         assert gain.mean() > 5 * gain.std() / np.sqrt(gain.size)
 
@@ -80,8 +98,12 @@ def test_without_noise_labels_are_the_truth_cut(like):
 def test_queries_do_not_depend_on_their_number_nor_on_threads(like):
     # Several blocks each: a block holds 2^20 features.
     length = {"mslr": 150.0, "yahoo": 60.0}[like]
-    many, truth = simulate_web_search(120, like=like, mean_length=length, seed=5, return_truth=True, n_jobs=1)
-    few, truth_of_few = simulate_web_search(75, like=like, mean_length=length, seed=5, return_truth=True, n_jobs=3)
+    many, truth = simulate_web_search(
+        120, like=like, mean_length=length, seed=5, return_truth=True, n_jobs=1
+    )
+    few, truth_of_few = simulate_web_search(
+        75, like=like, mean_length=length, seed=5, return_truth=True, n_jobs=3
+    )
     first = many.subset(np.arange(75))
     np.testing.assert_array_equal(first.X, few.X)
     np.testing.assert_array_equal(first.labels, few.labels)
@@ -133,15 +155,25 @@ def test_mslr_columns_follow_from_each_other(mslr):
     data, _, f = mslr
     parts = ("body", "anchor", "title", "url")
     for name in ("length", "tf_sum"):
-        np.testing.assert_allclose(f[f"{name}.whole"], sum(f[f"{name}.{part}"] for part in parts), rtol=1e-6)
+        np.testing.assert_allclose(
+            f[f"{name}.whole"], sum(f[f"{name}.{part}"] for part in parts), rtol=1e-6
+        )
     for stream in (*parts, "whole"):
         for kind in ("tf", "normalised_tf", "tfidf"):
-            low, mean, high = (f[f"{kind}_{statistic}.{stream}"] for statistic in ("min", "mean", "max"))
+            low, mean, high = (
+                f[f"{kind}_{statistic}.{stream}"] for statistic in ("min", "mean", "max")
+            )
             assert (low <= mean * (1 + 1e-5)).all()
             assert (mean <= high * (1 + 1e-5)).all()
-            # The variance of values between two bounds is at most the product of their distances from the mean.
-            assert (f[f"{kind}_variance.{stream}"] <= (high - mean) * (mean - low) * (1 + 1e-4) + 1e-6 * high**2).all()
-        np.testing.assert_array_equal(f[f"boolean.{stream}"] == 1, f[f"covered_ratio.{stream}"] == 1)
+            # The variance of values between two bounds is at most the product of their distances
+            # from the mean.
+            assert (
+                f[f"{kind}_variance.{stream}"]
+                <= (high - mean) * (mean - low) * (1 + 1e-4) + 1e-6 * high**2
+            ).all()
+        np.testing.assert_array_equal(
+            f[f"boolean.{stream}"] == 1, f[f"covered_ratio.{stream}"] == 1
+        )
         assert (f[f"tf_sum.{stream}"] <= f[f"length.{stream}"]).all()
         assert (f[f"tf_sum.{stream}"] >= f[f"covered_terms.{stream}"]).all()
         for model in ("lm_absolute", "lm_dirichlet", "lm_jelinek_mercer"):
@@ -152,7 +184,10 @@ def test_mslr_columns_follow_from_each_other(mslr):
     np.testing.assert_array_equal(f["idf.body"], f["idf.whole"])
     nowhere = f["length.anchor"] == 0
     assert 0.2 < nowhere.mean() < 0.8
-    assert not any(f[f"{name}.anchor"][nowhere].any() for name in ("covered_terms", "tf_max", "bm25", "lm_dirichlet"))
+    assert not any(
+        f[f"{name}.anchor"][nowhere].any()
+        for name in ("covered_terms", "tf_max", "bm25", "lm_dirichlet")
+    )
 
 
 def test_mslr_scores_of_one_term_queries_are_the_formulas(mslr):
@@ -179,7 +214,8 @@ def test_mslr_has_heavy_tails_counts_and_zeros(mslr):
     assert (data.X.std(axis=0) > 0).all()
     outlying = (data.X.max(axis=0) - data.X.mean(axis=0)) / data.X.std(axis=0)
     assert (outlying > 10).sum() > 40
-    # Covered terms, lengths, sums, smallest and largest counts, boolean: 6 families of 5; all of the page but one.
+    # Covered terms, lengths, sums, smallest and largest counts, boolean: 6 families of 5; all of
+    # the page but one.
     whole = (data.X % 1 == 0).all(axis=0)
     assert whole.sum() == 6 * 5 + 10
     assert 0.3 < (data.X == 0).mean() < 0.6
@@ -229,9 +265,18 @@ WRONG = {
     "like": ({"like": "bing"}, "like: found 'bing'; expected 'mslr', 'yahoo' or None"),
     "a list": ({"like": ["mslr"]}, "like: found ['mslr']; expected 'mslr', 'yahoo' or None"),
     "seed": ({"seed": -1}, "seed: found -1; expected a whole number of at least 0"),
-    "jobs": ({"n_jobs": 0}, "n_jobs: found 0; expected a whole number of at least 1, or -1 for all cores"),
-    "queries": ({"n_queries": 1.5, "like": "yahoo"}, "n_queries: found 1.5; expected a whole number of at least 1"),
-    "features": ({"n_features": 3, "like": "mslr"}, "n_features: found 3; expected a whole number of at least 16"),
+    "jobs": (
+        {"n_jobs": 0},
+        "n_jobs: found 0; expected a whole number of at least 1, or -1 for all cores",
+    ),
+    "queries": (
+        {"n_queries": 1.5, "like": "yahoo"},
+        "n_queries: found 1.5; expected a whole number of at least 1",
+    ),
+    "features": (
+        {"n_features": 3, "like": "mslr"},
+        "n_features: found 3; expected a whole number of at least 16",
+    ),
     "length": ({"mean_length": 1}, "mean_length: found 1; expected a number of at least 2"),
     "noise": ({"noise": float("nan")}, "noise: found nan; expected a number of at least 0"),
 }

@@ -1,4 +1,6 @@
-"""StochasticRank's Table 1: five documents on which most losses stop at .903 and the best order has .917."""
+"""StochasticRank's Table 1: five documents on which most losses stop at .903 and the best order has
+.917.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ import pytest
 import tautrank as tr
 from tautrank.simulate import five_documents
 
-# The paper's settings: 1,000 trees of depth 3, learning rate 0.1, temperature 1e3, shrink rate 1e-3.
+# The paper's settings: 1,000 trees of depth 3, learning rate 0.1, temperature 1e3, shrink rate
+# 1e-3.
 TREES: dict[str, Any] = {
     "n_estimators": 1000,
     "learning_rate": 0.1,
@@ -30,7 +33,8 @@ def ends(loss: str, seeds: int, **parameters: Any) -> np.ndarray:
     """NDCG@3 after the last tree, one for each seed."""
     data = five_documents()
     found = [
-        tr.Ranker(loss=loss, random_state=seed, **TREES, **parameters).fit(data).score(data) for seed in range(seeds)
+        tr.Ranker(loss=loss, random_state=seed, **TREES, **parameters).fit(data).score(data)
+        for seed in range(seeds)
     ]
     return np.round(found, 3)
 
@@ -39,13 +43,21 @@ def test_the_best_and_the_second_best_order() -> None:
     data = five_documents()
     judge = tr.metric("ndcg@3").bind(data.labels, data.offsets)
     orders = sorted(
-        (judge.mean(data.X @ np.array(scores)) for scores in itertools.permutations((3.0, 2.0, 1.0))), reverse=True
+        (
+            judge.mean(data.X @ np.array(scores))
+            for scores in itertools.permutations((3.0, 2.0, 1.0))
+        ),
+        reverse=True,
     )
     assert np.round(orders[:2], 3).tolist() == [0.917, 0.903]
 
 
-@pytest.mark.parametrize("loss", ["stochasticrank(metric=ndcg@3,scale=plain)", "stochasticrank(metric=ndcg@3)"])
-def test_stochasticrank_with_the_papers_settings_finds_the_best_order_at_any_scale_of_its_hessians(loss: str) -> None:
+@pytest.mark.parametrize(
+    "loss", ["stochasticrank(metric=ndcg@3,scale=plain)", "stochasticrank(metric=ndcg@3)"]
+)
+def test_stochasticrank_with_the_papers_settings_finds_the_best_order_at_any_scale_of_its_hessians(
+    loss: str,
+) -> None:
     found = ends(loss, 10, langevin=LANGEVIN)
     assert (found == 0.917).sum() >= 9
 
@@ -60,5 +72,7 @@ def test_lambdarank_stops_at_a_compromise() -> None:
 
 
 @pytest.mark.parametrize(("sigma", "expected"), [(0.3, 0.917), (1.0, 0.903)])
-def test_plain_softrank_finds_it_only_where_little_is_smoothed(sigma: float, expected: float) -> None:
+def test_plain_softrank_finds_it_only_where_little_is_smoothed(
+    sigma: float, expected: float
+) -> None:
     assert (ends(f"softrank(sigma={sigma},scale=plain)", 1) == expected).all()

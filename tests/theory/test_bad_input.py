@@ -71,12 +71,18 @@ OPTIONS: list[Case] = [
         lambda: ndcg_cost_bound(*ONE, "ranknet"),
         f"loss: found ranknet; {APPLIES} ndcg-loss1...",
     ),
-    (lambda: surrogate("ranknet"), "loss: found ranknet; expected one whose value has the scale of a metric..."),
+    (
+        lambda: surrogate("ranknet"),
+        "loss: found ranknet; expected one whose value has the scale of a metric...",
+    ),
     (lambda: softrank_bound(0.0, 1.0, 5, 1), "sigma: found 0.0; expected a number above 0"),
     (lambda: softrank_bound(0.1, -1.0, 5, 1), "delta: found -1.0; expected a number above 0"),
     (lambda: softrank_bound("a", 1.0, 5, 1), "sigma: found 'a'; expected a number above 0"),
     (lambda: softrank_sigma_limit(1.0, 0), "documents: found 0; expected a number of at least 1"),
-    (lambda: softrank_ndcg_bound(*ONE, version="new"), "unknown version 'new' (known: contests, proof, stated)"),
+    (
+        lambda: softrank_ndcg_bound(*ONE, version="new"),
+        "unknown version 'new' (known: contests, proof, stated)",
+    ),
     (
         lambda: softrank_ndcg_bound(*TWO, "softrank(k=1)"),
         f"loss: found softrank(k=1); {APPLIES} full lists: k is 1...",
@@ -91,18 +97,42 @@ OPTIONS: list[Case] = [
     ),
     (lambda: smoothing_limit(*ONE, "mrr", mu=0.1), "judge: found mrr; expected dcg or..."),
     (lambda: smoothing_limit(*ONE, mu=-1), "mu: found -1; expected a number of at least 0"),
-    (lambda: smoothed_metric(*ONE, "dcg-rr", sigma=1.0, mu=0.0), "judge: found dcg-rr, which has no ties..."),
+    (
+        lambda: smoothed_metric(*ONE, "dcg-rr", sigma=1.0, mu=0.0),
+        "judge: found dcg-rr, which has no ties...",
+    ),
     (
         lambda: smoothed_metric(*ONE, sigma=1.0, mu=0.0, draws=1),
         "draws: found 1; expected a whole number of at least 2",
     ),
-    (lambda: consistent_smoothing(*ONE, 2.0), "precision: found 2.0; expected a number above 0 and at most 1"),
-    (lambda: generalisation_error(9, 2.0, lambda r: 0.0, difference=0), "difference: found 0; expected a number..."),
-    (lambda: generalisation_error(9, 2.0, lambda r: 0.0, 1.0), "confidence: found 1; expected a number above 0 and..."),
-    (lambda: generalisation_error(9, 2.0, lambda r: math.inf), "log_covering: found inf; expected a number of at..."),
-    (lambda: generalisation_error(9, 2.0, lambda r: 1e9 * r * r), "log_covering: found a number that grows with..."),
-    (lambda: lipschitz("listnet", [1], [0, 1], draws=0), "draws: found 0; expected a whole number of at least 1"),
-    (lambda: majorise_minimise("lambdarank", *ONE, steps=0), "steps: found 0; expected a whole number of at least 1"),
+    (
+        lambda: consistent_smoothing(*ONE, 2.0),
+        "precision: found 2.0; expected a number above 0 and at most 1",
+    ),
+    (
+        lambda: generalisation_error(9, 2.0, lambda r: 0.0, difference=0),
+        "difference: found 0; expected a number...",
+    ),
+    (
+        lambda: generalisation_error(9, 2.0, lambda r: 0.0, 1.0),
+        "confidence: found 1; expected a number above 0 and...",
+    ),
+    (
+        lambda: generalisation_error(9, 2.0, lambda r: math.inf),
+        "log_covering: found inf; expected a number of at...",
+    ),
+    (
+        lambda: generalisation_error(9, 2.0, lambda r: 1e9 * r * r),
+        "log_covering: found a number that grows with...",
+    ),
+    (
+        lambda: lipschitz("listnet", [1], [0, 1], draws=0),
+        "draws: found 0; expected a whole number of at least 1",
+    ),
+    (
+        lambda: majorise_minimise("lambdarank", *ONE, steps=0),
+        "steps: found 0; expected a whole number of at least 1",
+    ),
     (lambda: spectral_gap([0.0], [0, 1], 0), "epsilon: found 0; expected a number above 0"),
     (lambda: jensen_clouds(draws=0), "draws: found 0; expected a whole number of at least 1"),
 ]
@@ -112,12 +142,18 @@ ARRAYS: list[Case] = [
         "gamma[1] (query 0, document 1): found 1.5; expected a number from 0 to 1",
     ),
     (lambda: cross_entropy(*TWO, [0.5]), "gamma: found length 1; expected 2, one per document"),
-    (lambda: optimal_gamma([0.0], [1, 0], [0, 2]), "scores: found length 1; expected 2, one per document"),
+    (
+        lambda: optimal_gamma([0.0], [1, 0], [0, 2]),
+        "scores: found length 1; expected 2, one per document",
+    ),
     (
         lambda: optimal_gamma([0.0, math.inf], [1, 0], [0, 2]),
         "scores[1] (query 0, document 1): found inf; expected a finite number",
     ),
-    (lambda: smoothing_limit([math.nan], [1], [0, 1], mu=0.1), "scores[0] (query 0, document 0): found nan..."),
+    (
+        lambda: smoothing_limit([math.nan], [1], [0, 1], mu=0.1),
+        "scores[0] (query 0, document 0): found nan...",
+    ),
     (
         lambda: consistent_smoothing([0.0, 0.0], [1e-13, 0.0], [0, 2], 0.1),
         "labels: found two that differ too little for any mu...",
@@ -128,10 +164,16 @@ ARRAYS: list[Case] = [
 
 @pytest.mark.parametrize(
     ("kind", "call", "sentence"),
-    [(kind, *case) for kind, cases in ((OptionError, OPTIONS), (DataError, ARRAYS)) for case in cases],
+    [
+        (kind, *case)
+        for kind, cases in ((OptionError, OPTIONS), (DataError, ARRAYS))
+        for case in cases
+    ],
     ids=lambda value: value.split(";")[0] if isinstance(value, str) else "",
 )
-def test_bad_input_gets_one_sentence(kind: type[Exception], call: Callable[[], object], sentence: str) -> None:
+def test_bad_input_gets_one_sentence(
+    kind: type[Exception], call: Callable[[], object], sentence: str
+) -> None:
     with pytest.raises(kind) as caught:
         call()
     assert re.fullmatch(re.escape(sentence).replace(re.escape("..."), ".*"), str(caught.value))

@@ -1,4 +1,6 @@
-"""Directness: Theorem 1 for every loss, Theorem 2's bounds against SoftRank itself, and what is wrong in both."""
+"""Directness: Theorem 1 for every loss, Theorem 2's bounds against SoftRank itself, and what is
+wrong in both.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,13 @@ WITH_SCALE = sorted(set(REGISTRY) - {"mse", "ranknet", "yetiloss"})
 
 
 def premises_hold(found: Directness) -> bool:
-    """Whether the first ranker is no worse by the loss, and the second by the metric, than the other."""
-    by_loss, by_metric = np.nanmean(found.loss_costs, axis=1), np.nanmean(found.metric_costs, axis=1)
+    """Whether the first ranker is no worse by the loss, and the second by the metric, than the
+    other.
+    """
+    by_loss, by_metric = (
+        np.nanmean(found.loss_costs, axis=1),
+        np.nanmean(found.metric_costs, axis=1),
+    )
     return bool(by_loss[0] <= by_loss[1] and by_metric[1] <= by_metric[0])
 
 
@@ -53,7 +60,9 @@ def test_the_guarantee_holds_for_every_loss_on_the_queries_chosen_by(name: str) 
         found = directness_among(name, spread_scorings(y, offsets, seed=seed), y, offsets)
         assert premises_hold(found)
         assert 0.0 <= found.difference <= found.guarantee_of_means + 1e-12
-        assert found.guarantee_of_means <= found.eps1 + found.eps2 + 1e-12 <= found.guarantee + 1e-12
+        assert (
+            found.guarantee_of_means <= found.eps1 + found.eps2 + 1e-12 <= found.guarantee + 1e-12
+        )
         assert found.margin >= 0.0
 
 
@@ -61,7 +70,9 @@ def test_the_guarantee_holds_for_every_loss_on_the_queries_chosen_by(name: str) 
 @given(st.integers(0, 2**32), st.integers(1, 30), st.integers(1, 6))
 def test_the_guarantee_holds_for_any_two_costs(seed: int, queries: int, scorings: int) -> None:
     rng = np.random.default_rng(seed)
-    first, second = rng.normal(size=(2, scorings, queries)) * rng.choice([0.01, 1.0], 2)[:, None, None]
+    first, second = (
+        rng.normal(size=(2, scorings, queries)) * rng.choice([0.01, 1.0], 2)[:, None, None]
+    )
     best = [int(np.argmin(first.mean(axis=1))), int(np.argmin(second.mean(axis=1)))]
     found = Directness(first[best], second[best])
     assert premises_hold(found)
@@ -78,7 +89,9 @@ def test_the_numbers_by_hand() -> None:
     y, offsets = [1, 0, 0, 1], [0, 2, 4]
     by_loss, by_metric = [2.0, 0.0, 0.0, 1.0], [1.0, 0.0, 3.0, 0.0]
     found = directness("softrank", by_loss, by_metric, y, offsets)
-    np.testing.assert_allclose(found.loss_costs, [[cost(2), cost(1)], [cost(1), cost(-3)]], atol=1e-9)
+    np.testing.assert_allclose(
+        found.loss_costs, [[cost(2), cost(1)], [cost(1), cost(-3)]], atol=1e-9
+    )
     low = 1 - 1 / math.log2(3)
     np.testing.assert_allclose(found.metric_costs, [[0, 0], [0, low]], atol=1e-12)
     assert found.eps1 == pytest.approx(cost(1), abs=1e-9)
@@ -90,9 +103,11 @@ def test_the_numbers_by_hand() -> None:
 
 
 def test_theorem_1_as_stated_fails_on_unseen_queries() -> None:
-    # Two rankers of lists of 40 documents, one of them relevant; softrank is within 0.0021 of 1 - NDCG throughout.
-    # By NDCG the second is better on the two queries they are chosen by (rank 39 instead of 40 in the first), by
-    # softrank the first one is (its scores in the second query are further apart); a third query is unseen.
+    # Two rankers of lists of 40 documents, one of them relevant; softrank is within 0.0021 of 1 -
+    # NDCG throughout.
+    # By NDCG the second is better on the two queries they are chosen by (rank 39 instead of 40 in
+    # the first), by softrank the first one is (its scores in the second query are further apart); a
+    # third query is unseen.
     y = np.zeros(40)
     y[0] = 1.0
     ladder = -10.0 * np.arange(40)
@@ -123,7 +138,15 @@ def test_what_a_loss_is_read_as(name: str) -> None:
     read = surrogate(name)
     o1, o2 = read.costs(s, y, offsets, 0), read.metric_costs(s, y, offsets)
     kept = ~np.isnan(o2)
-    if name in {"lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++", "listnet", "arp-loss1", "arp-loss2"}:
+    if name in {
+        "lambdarank",
+        "ndcg-loss1",
+        "ndcg-loss2",
+        "ndcg-loss2++",
+        "listnet",
+        "arp-loss1",
+        "arp-loss2",
+    }:
         assert (o1[kept] >= o2[kept] - 1e-12).all()  # an upper bound of the cost
     if name == "xendcg":
         ideal = metric("dcg").per_query(y, y, offsets)
@@ -134,7 +157,15 @@ def test_what_a_loss_is_read_as(name: str) -> None:
         np.testing.assert_allclose(far[kept], o2[kept], atol=1e-9)  # smoothing ends
     # A perfect ranking far apart costs nothing, but for the losses that never reach their bound.
     best = read.costs(1e3 * y, y, offsets, 0) - read.metric_costs(y, y, offsets)
-    if name in {"lambdarank", "ndcg-loss2", "ndcg-loss2++", "arp-loss2", "stochasticrank", "plrank", "neuralndcg"}:
+    if name in {
+        "lambdarank",
+        "ndcg-loss2",
+        "ndcg-loss2++",
+        "arp-loss2",
+        "stochasticrank",
+        "plrank",
+        "neuralndcg",
+    }:
         assert (np.abs(best[kept]) <= 1e-9).all()
 
 
@@ -151,10 +182,14 @@ def test_readings_in_terms_of_the_losses() -> None:
     np.testing.assert_allclose(
         read("ndcg-loss2++(mu=3)"), (value("lambdarank") + 3 * value("ndcg-loss2")) / 4, rtol=1e-9
     )
-    np.testing.assert_allclose(read("xendcg(gamma=1)"), 1 - np.exp(-value("xendcg(gamma=1)")), rtol=1e-12)
+    np.testing.assert_allclose(
+        read("xendcg(gamma=1)"), 1 - np.exp(-value("xendcg(gamma=1)")), rtol=1e-12
+    )
     gains = np.array([np.sum(2.0 ** y[a:b] - 1) for a, b in itertools.pairwise(offsets)])
     ideal = metric("dcg@3").per_query(y, y, offsets)
-    np.testing.assert_allclose(read("ndcg-loss1(k=3)"), value("ndcg-loss1(k=3)") - (gains / ideal)[kept] + 1, rtol=1e-9)
+    np.testing.assert_allclose(
+        read("ndcg-loss1(k=3)"), value("ndcg-loss1(k=3)") - (gains / ideal)[kept] + 1, rtol=1e-9
+    )
     totals = np.array([np.sum(y[a:b]) for a, b in itertools.pairwise(offsets)])
     np.testing.assert_allclose(read("arp-loss1"), value("arp-loss1") + totals[kept], rtol=1e-9)
 
@@ -172,7 +207,9 @@ def test_losses_without_a_scale_and_of_ones_own() -> None:
 
     @surrogate.register(Squares)
     def _(item: Squares) -> Surrogate:
-        return Surrogate(item, metric("ndcg"), "squares", lambda s, y, o, seed: item.bind(y, o).values(s))
+        return Surrogate(
+            item, metric("ndcg"), "squares", lambda s, y, o, seed: item.bind(y, o).values(s)
+        )
 
     assert repr(surrogate(Squares())) == "squares read as squares, compared with 1 - ndcg"
     assert directness_among(Squares(), [[0.0, 1.0], [0.0, 2.0]], [0, 1], [0, 2]).eps1 == 0.0
@@ -192,7 +229,9 @@ class _Own:
 
 
 def test_queries_without_a_relevant_document_are_left_out() -> None:
-    found = directness("softrank", [0.0, 1.0, 5.0, 5.0], [1.0, 0.0, 5.0, 5.0], [1, 0, 0, 0], [0, 2, 4])
+    found = directness(
+        "softrank", [0.0, 1.0, 5.0, 5.0], [1.0, 0.0, 5.0, 5.0], [1, 0, 0, 0], [0, 2, 4]
+    )
     assert np.isnan(found.loss_costs[:, 1]).all()
     assert np.isnan(found.metric_costs[:, 1]).all()
     nothing = directness("softrank", [0.0], [0.0], [0], [0, 1])
@@ -209,34 +248,55 @@ def spaced(seed: int, exactly: bool, longest: int = 14, labels: str = "graded") 
     rng = np.random.default_rng(seed + 1)
     s = np.empty(y.size)
     for start, stop in itertools.pairwise(offsets):
-        gaps = np.ones(stop - start) + (0.0 if exactly else 1.0) * rng.exponential(size=stop - start)
+        gaps = np.ones(stop - start) + (0.0 if exactly else 1.0) * rng.exponential(
+            size=stop - start
+        )
         s[start:stop] = rng.permutation(np.cumsum(gaps))
     return s, y, offsets
 
 
 @many
-@given(st.integers(0, 2**32), st.booleans(), st.floats(0.01, 0.9999), st.sampled_from(["graded", "binary", "single"]))
-def test_the_proofs_bound_and_the_stated_one_hold(seed: int, exactly: bool, share: float, labels: str) -> None:
+@given(
+    st.integers(0, 2**32),
+    st.booleans(),
+    st.floats(0.01, 0.9999),
+    st.sampled_from(["graded", "binary", "single"]),
+)
+def test_the_proofs_bound_and_the_stated_one_hold(
+    seed: int, exactly: bool, share: float, labels: str
+) -> None:
     s, y, offsets = spaced(seed, exactly, labels=labels)
     sizes = np.diff(offsets)
     delta = least_distances(s, offsets)
-    for limit, version in ((softrank_sigma_limit, "proof"), (softrank_sigma_limit_as_stated, "stated")):
+    for limit, version in (
+        (softrank_sigma_limit, "proof"),
+        (softrank_sigma_limit_as_stated, "stated"),
+    ):
         # Each query at the same share of its own limit: stretching the scores is shrinking sigma.
         at = np.minimum(limit(1.0, np.maximum(sizes, 1)), 2.0)
         stretch = np.where(np.isfinite(delta), 1.0 / (share * at * delta), 1.0)
-        bound = softrank_ndcg_bound(s * np.repeat(stretch, sizes), y, offsets, "softrank(sigma=1)", version=version)
+        bound = softrank_ndcg_bound(
+            s * np.repeat(stretch, sizes), y, offsets, "softrank(sigma=1)", version=version
+        )
         spoken = ~np.isnan(bound.gap)
         if version == "proof":
-            relevant = np.array([y[a:b].max(initial=0.0) > 0 for a, b in itertools.pairwise(offsets)])
+            relevant = np.array(
+                [y[a:b].max(initial=0.0) > 0 for a, b in itertools.pairwise(offsets)]
+            )
             assert (spoken == relevant).all()
         assert bound.holds(), bound
-        # It is not even near: the difference is about a hundredth of the bound, or less, but for rounding.
+        # It is not even near: the difference is about a hundredth of the bound, or less, but for
+        # rounding.
         assert (bound.lower[spoken] <= 0.0105 * bound.upper[spoken] + 1e-9).all()
 
 
 @many
-@given(lists(longest=9), st.floats(0.01, 100.0), st.sampled_from([None, 1, 3, 10]), st.integers(0, 3))
-def test_the_sharper_bound_holds_everywhere(data: Scored, sigma: float, k: int | None, kind: int) -> None:
+@given(
+    lists(longest=9), st.floats(0.01, 100.0), st.sampled_from([None, 1, 3, 10]), st.integers(0, 3)
+)
+def test_the_sharper_bound_holds_everywhere(
+    data: Scored, sigma: float, k: int | None, kind: int
+) -> None:
     discount = ["log2", "reciprocal", (1.0, 0.9, 0.1), "log2"][kind]
     gain = "linear" if kind == 3 else "exp2"
     subject = loss("softrank", sigma=sigma, k=k, discount=discount, gain=gain)
@@ -258,7 +318,8 @@ def test_the_sharper_bound_is_reached() -> None:
 
 
 def test_the_bounds_in_order() -> None:
-    # With five documents (N - 1)/4 is 1; with more the stated bound is the smaller one, with fewer the larger one.
+    # With five documents (N - 1)/4 is 1; with more the stated bound is the smaller one, with fewer
+    # the larger one.
     sigma = np.linspace(0.05, 0.4, 50)
     for n in (2, 3, 4, 5, 6, 20, 100):
         proof, stated = softrank_bound(sigma, 1.0, n, 2), softrank_bound_as_stated(sigma, 1.0, n, 2)
@@ -271,7 +332,13 @@ def test_the_bounds_in_order() -> None:
         assert (np.diff(proof[np.isfinite(proof)]) > 0).all()  # it falls with sigma
     np.testing.assert_allclose(
         softrank_bound(0.2, 1.0, 9, 3),
-        8 * 9 * (8 * 0.1 / math.sqrt(math.pi) * math.exp(-6.25) + math.sqrt(_v(9) / (1 - 5 * _v(9))) + 5 * _v(9)),
+        8
+        * 9
+        * (
+            8 * 0.1 / math.sqrt(math.pi) * math.exp(-6.25)
+            + math.sqrt(_v(9) / (1 - 5 * _v(9)))
+            + 5 * _v(9)
+        ),
         rtol=1e-12,
     )
 
@@ -284,12 +351,14 @@ def test_the_stated_limit_is_not_the_one_the_proof_needs() -> None:
     n = np.array([3, 4, 5, 6, 10, 100, 10_000])
     proof, stated = softrank_sigma_limit(1.0, n), softrank_sigma_limit_as_stated(1.0, n)
     assert (stated > proof).all()
-    # At the stated limit the variance that should be below 1/5 may be 1/4, and the root is of a negative number.
+    # At the stated limit the variance that should be below 1/5 may be 1/4, and the root is of a
+    # negative number.
     np.testing.assert_allclose((n - 1) / 4 * (1 - _erf(0.5 / stated) ** 2), 0.25, rtol=1e-6)
     np.testing.assert_allclose((n - 1) / 4 * (1 - _erf(0.5 / proof) ** 2), 0.2, rtol=1e-6)
     assert np.isinf(softrank_bound(0.999 * stated, 1.0, n, 1)).all()
     assert np.isfinite(softrank_bound(0.999 * proof, 1.0, n, 1)).all()
-    # The stated bound itself: no number near its limit with up to five documents, a number from six on.
+    # The stated bound itself: no number near its limit with up to five documents, a number from six
+    # on.
     at = softrank_bound_as_stated(0.999 * stated, 1.0, n, 1)
     assert np.isnan(at[n <= 5]).all()
     assert np.isfinite(at[n >= 6]).all()
@@ -307,7 +376,8 @@ def _erf(x: np.ndarray) -> np.ndarray:
 def test_the_variance_is_below_the_stated_epsilon_although_the_proof_does_not_say_so(
     seed: int, exactly: bool, sigma: float
 ) -> None:
-    # The k-th neighbours of a document are k delta away, so (N - 1)/4 is not needed where 1 - erf^2 < 1/5.
+    # The k-th neighbours of a document are k delta away, so (N - 1)/4 is not needed where 1 - erf^2
+    # < 1/5.
     s, _, offsets = spaced(seed, exactly)
     tails = erfc(0.5 / sigma * np.arange(1, 50))
     spreads = tails * (2.0 - tails)  # 1 - erf^2 of the k-th neighbours, one on either side
@@ -338,8 +408,9 @@ def test_lemma_2_and_the_last_line_of_its_proof(seed: int) -> None:
 
 
 def test_inequality_1_of_the_proof_fails_with_two_documents() -> None:
-    # |D(mean rank) - D(rank)| <= epsilon_1 needs a discount whose slope is at most 1/2. With logarithms to base 2 it is
-    # 1/(2 log 2) = 0.72, with natural ones 1/(2 log(2)^2) = 1.04; the derivative in the paper has lost this factor.
+    # |D(mean rank) - D(rank)| <= epsilon_1 needs a discount whose slope is at most 1/2. With
+    # logarithms to base 2 it is 1/(2 log 2) = 0.72, with natural ones 1/(2 log(2)^2) = 1.04; the
+    # derivative in the paper has lost this factor.
     sigma = 0.1
     mean = rank_moments(np.array([1.0, 0.0]), sigma)[0][0]
     epsilon_1 = sigma / (2 * math.sqrt(math.pi)) * math.exp(-1 / (4 * sigma**2))

@@ -1,4 +1,6 @@
-"""The best gammas against every corner of the box, a linear programme and a general solver; the data of Figure 1."""
+"""The best gammas against every corner of the box, a linear programme and a general solver; the
+data of Figure 1.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,11 @@ def at_corners(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.n
     """Loss and Jensen gap at every corner of the box of gammas."""
     n = scores.size
     corners = np.array(list(itertools.product([0.0, 1.0], repeat=n)))
-    lists = (np.tile(scores, len(corners)), np.tile(labels, len(corners)), np.arange(len(corners) + 1) * n)
+    lists = (
+        np.tile(scores, len(corners)),
+        np.tile(labels, len(corners)),
+        np.arange(len(corners) + 1) * n,
+    )
     return cross_entropy(*lists, corners.ravel()), jensen_gap(*lists, corners.ravel())
 
 
@@ -45,9 +51,13 @@ def test_both_minima_against_every_corner(seed: int) -> None:
     whole = [0, scores.size]
     tight, narrow = optimal_gamma(scores, labels, whole), smallest_jensen_gap(scores, labels, whole)
     assert tight.value[0] == pytest.approx(losses.min(), rel=1e-12)
-    assert cross_entropy(scores, labels, whole, tight.gamma)[0] == pytest.approx(losses.min(), rel=1e-12)
+    assert cross_entropy(scores, labels, whole, tight.gamma)[0] == pytest.approx(
+        losses.min(), rel=1e-12
+    )
     assert narrow.value[0] == pytest.approx(gaps.min(), abs=1e-12)
-    assert jensen_gap(scores, labels, whole, narrow.gamma)[0] == pytest.approx(gaps.min(), abs=1e-12)
+    assert jensen_gap(scores, labels, whole, narrow.gamma)[0] == pytest.approx(
+        gaps.min(), abs=1e-12
+    )
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -58,7 +68,9 @@ def test_no_gamma_is_better(data: Scored, seed: int) -> None:
     scale = 1e-12 * (1 + np.abs(np.nan_to_num(tight.value)))
     assert not (cross_entropy(*data, gamma) < tight.value - scale).any()
     assert not (jensen_gap(*data, gamma) < narrow.value - 1e-10 * (1 + scale * 1e12)).any()
-    np.testing.assert_allclose(cross_entropy(*data, tight.gamma), tight.value, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(
+        cross_entropy(*data, tight.gamma), tight.value, rtol=1e-11, atol=1e-12
+    )
     # The zeros of the second are neighbours in the order of scores.
     for start, stop in itertools.pairwise(data[2]):
         order = np.argsort(-data[0][start:stop], kind="stable")
@@ -67,7 +79,9 @@ def test_no_gamma_is_better(data: Scored, seed: int) -> None:
 
 
 def by_linear_programme(scores: np.ndarray, labels: np.ndarray) -> float:
-    """Charnes and Cooper: with t = z (2^y - gamma), minimise sum t c under sum t = 1, (2^y - 1) z <= t <= 2^y z."""
+    """Charnes and Cooper: with t = z (2^y - gamma), minimise sum t c under sum t = 1, (2^y - 1) z
+    <= t <= 2^y z.
+    """
     cost = -special.log_softmax(scores)
     n = scores.size
     upper = np.hstack((np.eye(n), -(2**labels)[:, np.newaxis]))
@@ -100,13 +114,19 @@ def test_optimal_gamma_against_a_general_solver(seed: int) -> None:
         bounds=[(0.0, 1.0)] * scores.size,
         options={"ftol": 1e-14, "maxiter": 500},
     )
-    assert optimal_gamma(scores, labels, whole).value[0] == pytest.approx(found.fun, rel=1e-6, abs=1e-8)
+    assert optimal_gamma(scores, labels, whole).value[0] == pytest.approx(
+        found.fun, rel=1e-6, abs=1e-8
+    )
 
 
 def test_the_smallest_jensen_gap_is_not_the_tightest_bound() -> None:
-    # Section 4.2 asks for the first to get the second; here it gets the loosest bound of all gammas.
+    # Section 4.2 asks for the first to get the second; here it gets the loosest bound of all
+    # gammas.
     scores, labels = np.array([2.0, 0.0, 1.0]), np.array([0.0, 2.0, 1.0])
-    tight, narrow = optimal_gamma(scores, labels, [0, 3]), smallest_jensen_gap(scores, labels, [0, 3])
+    tight, narrow = (
+        optimal_gamma(scores, labels, [0, 3]),
+        smallest_jensen_gap(scores, labels, [0, 3]),
+    )
     np.testing.assert_array_equal(tight.gamma, [0, 1, 0])
     np.testing.assert_array_equal(narrow.gamma, [1, 0, 1])
     losses, gaps = at_corners(scores, labels)
@@ -117,7 +137,8 @@ def test_the_smallest_jensen_gap_is_not_the_tightest_bound() -> None:
 def test_jensen_gap_by_hand_and_where_probabilities_underflow() -> None:
     scores, labels = np.array([0.0, -2000.0, -2001.0]), np.array([0.0, 1.0, 2.0])
     assert np.isfinite(smallest_jensen_gap(scores, labels, [0, 3]).value).all()
-    # With every gamma 1 the best document has no share, and Jensen loses what two documents 1 apart lose.
+    # With every gamma 1 the best document has no share, and Jensen loses what two documents 1 apart
+    # lose.
     near = jensen_gap(np.array([-2000.0, -2001.0]), np.array([1.0, 2.0]), [0, 2], 1.0)
     np.testing.assert_allclose(jensen_gap(scores, labels, [0, 3], 1.0), near, rtol=1e-9)
     # By hand.
@@ -141,7 +162,9 @@ def test_the_gammas_of_a_loss_give_its_value(gamma: float | str) -> None:
 def test_log_softmax_query_by_query() -> None:
     scores, _, offsets = make_lists(2, "far", "graded")
     expected = [special.log_softmax(scores[a:b]) for a, b in itertools.pairwise(offsets) if b > a]
-    np.testing.assert_allclose(log_softmax(scores, offsets), np.concatenate(expected), rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(
+        log_softmax(scores, offsets), np.concatenate(expected), rtol=1e-13, atol=1e-13
+    )
 
 
 def test_clouds_are_what_figure_1_describes() -> None:

@@ -1,4 +1,6 @@
-"""Lipschitz constants, measured against proven; the generalisation bound as stated and as proven."""
+"""Lipschitz constants, measured against proven; the generalisation bound as stated and as
+proven.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,33 @@ from tautrank.theory import generalisation_error, lipschitz, log_box_covering
 from tautrank.theory.lipschitz import differences, proven_constant
 from tests.theory_lists import LABELS, Scored, lists, make_lists
 
-FAMILY = ["ranknet", "arp-loss1", "arp-loss2", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++", "lambdarank"]
-SOFTMAX = ["listnet", "listnet(target=softmax)", "xendcg(hessian=diagonal)", "xendcg(gamma=tight,hessian=exact)"]
+FAMILY = [
+    "ranknet",
+    "arp-loss1",
+    "arp-loss2",
+    "ndcg-loss1",
+    "ndcg-loss2",
+    "ndcg-loss2++",
+    "lambdarank",
+]
+SOFTMAX = [
+    "listnet",
+    "listnet(target=softmax)",
+    "xendcg(hessian=diagonal)",
+    "xendcg(gamma=tight,hessian=exact)",
+]
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(lists(), st.sampled_from([*FAMILY, *SOFTMAX]), st.sampled_from([None, 2]), st.sampled_from([0.5, 3.0]))
-def test_no_slope_is_above_what_is_proven(data: Scored, text: str, k: int | None, sigma: float) -> None:
+@given(
+    lists(),
+    st.sampled_from([*FAMILY, *SOFTMAX]),
+    st.sampled_from([None, 2]),
+    st.sampled_from([0.5, 3.0]),
+)
+def test_no_slope_is_above_what_is_proven(
+    data: Scored, text: str, k: int | None, sigma: float
+) -> None:
     scores, labels, offsets = data
     subject = loss(text, k=k, sigma=sigma) if text in FAMILY else loss(text)
     grad, _ = subject.bind(labels, offsets).gradients(scores)
@@ -47,7 +69,8 @@ def test_cross_entropy_reaches_2_and_ranknet_what_is_proven() -> None:
     # Where every document has some of the target it stays below.
     found = lipschitz("listnet", [1, 1], [0, 2])
     assert found.measured[0] == pytest.approx(1.0, abs=1e-6)
-    # RankNet with binary labels: upside down and far apart, every pair pulls fully, and no document both ways.
+    # RankNet with binary labels: upside down and far apart, every pair pulls fully, and no document
+    # both ways.
     found = lipschitz("ranknet(k=none)", [1, 0, 0, 1], [0, 4], draws=2)
     assert found.proven[0] == pytest.approx(2 / math.log(2) * 4)
     assert found.measured[0] == pytest.approx(found.proven[0], rel=1e-6)
@@ -70,7 +93,8 @@ def test_lambdarank_grows_with_the_list_and_cross_entropy_does_not() -> None:
 
 def test_the_derivative_of_a_direction_is_taken_by_differences() -> None:
     direction, derivative = (
-        lipschitz(f"xendcg(gamma=0.5,hessian={hessian})", [2, 0, 1], [0, 3]) for hessian in ("neumann", "diagonal")
+        lipschitz(f"xendcg(gamma=0.5,hessian={hessian})", [2, 0, 1], [0, 3])
+        for hessian in ("neumann", "diagonal")
     )
     assert direction.measured[0] == pytest.approx(derivative.measured[0], rel=1e-6)
 
@@ -99,20 +123,28 @@ def test_differences_of_a_quadratic_are_exact() -> None:
 
 
 def test_the_error_solves_the_bound_with_the_proofs_exponent() -> None:
-    # McDiarmid's inequality is used at epsilon/2, so the exponent is a quarter of the one that the paper states.
+    # McDiarmid's inequality is used at epsilon/2, so the exponent is a quarter of the one that the
+    # paper states.
     for steep, difference in ((2.0, None), (50.0, None), (2.0, 5.0)):
-        error = generalisation_error(2000, steep, lambda radius: 3.0, confidence=0.9, difference=difference)
-        assert 2 * math.exp(3.0 - 2000 * error**2 / (2 * (difference or steep) ** 2)) == pytest.approx(0.1, rel=1e-6)
+        error = generalisation_error(
+            2000, steep, lambda radius: 3.0, confidence=0.9, difference=difference
+        )
+        assert 2 * math.exp(
+            3.0 - 2000 * error**2 / (2 * (difference or steep) ** 2)
+        ) == pytest.approx(0.1, rel=1e-6)
     # The covering number is taken at epsilon / (4 L).
     radii = []
     error = generalisation_error(2000, 2.0, lambda radius: radii.append(radius) or 3.0)
     assert radii[-1] == pytest.approx(error / 8.0, rel=1e-6)
     # Without queries to speak of the answer is many Lipschitz constants.
-    assert generalisation_error(1, 1.0, lambda r: 1e4, confidence=0.5) ** 2 / 2 == pytest.approx(math.log(4) + 1e4)
+    assert generalisation_error(1, 1.0, lambda r: 1e4, confidence=0.5) ** 2 / 2 == pytest.approx(
+        math.log(4) + 1e4
+    )
 
 
 def test_one_function_deviates_as_the_bound_allows() -> None:
-    # Cross entropy of fixed scores in [0, 1] over random labels: the deviation of a mean from its expectation.
+    # Cross entropy of fixed scores in [0, 1] over random labels: the deviation of a mean from its
+    # expectation.
     rng = np.random.default_rng(0)
     n, repeats, m = 50, 400, 10
     scores = np.tile(rng.random(m), n * repeats)
@@ -121,8 +153,11 @@ def test_one_function_deviates_as_the_bound_allows() -> None:
     values = loss("listnet").bind(labels, np.arange(n * repeats + 1) * m).values(scores)
     deviations = values.mean() - values.reshape(repeats, n).mean(axis=1)
     for confidence in (0.1, 0.5, 0.95):
-        assert (deviations <= generalisation_error(n, 2.0, lambda r: 0.0, confidence)).mean() >= confidence
-    # A query changes the loss by less than the constant, whatever its labels: the assumption of the proof.
+        assert (
+            deviations <= generalisation_error(n, 2.0, lambda r: 0.0, confidence)
+        ).mean() >= confidence
+    # A query changes the loss by less than the constant, whatever its labels: the assumption of the
+    # proof.
     assert np.ptp(values) < 2
 
 

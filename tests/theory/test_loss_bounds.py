@@ -1,4 +1,6 @@
-"""Every theorem over thousands of random lists, ties included; and the statements that fail as printed, pinned."""
+"""Every theorem over thousands of random lists, ties included; and the statements that fail as
+printed, pinned.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ FAMILY = ["ranknet", "arp-loss1", "arp-loss2", *GAIN_LOSSES]
 
 
 def assert_proof(bound: Bound, parts: bool = True) -> None:
-    """The bound holds, and where the proof's steps are known none of its inequalities is the wrong way round."""
+    """The bound holds, and where the proof's steps are known none of its inequalities is the wrong
+    way round.
+    """
     assert bound.holds(), bound
     if parts:
         for name, part in bound.parts.items():
@@ -46,15 +50,27 @@ def assert_proof(bound: Bound, parts: bool = True) -> None:
 
 
 @thousands
-@given(lists(), st.sampled_from(["vector", "corners", 0.0, 0.5, 1.0, "uniform", "tight"]), TIES, st.integers(0, 99))
+@given(
+    lists(),
+    st.sampled_from(["vector", "corners", 0.0, 0.5, 1.0, "uniform", "tight"]),
+    TIES,
+    st.integers(0, 99),
+)
 def test_xe_ndcg_theorem_1(data: Scored, kind: str | float, ties: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     if kind in ("vector", "corners"):
-        gamma = rng.random(data[0].size) if kind == "vector" else rng.integers(0, 2, data[0].size).astype(float)
+        gamma = (
+            rng.random(data[0].size)
+            if kind == "vector"
+            else rng.integers(0, 2, data[0].size).astype(float)
+        )
         choice = {"gamma": gamma}
     else:
         choice = {"loss": loss("xendcg", gamma=kind)}
-    plain, refined = xe_ndcg_bound(*data, ties=ties, **choice), xe_ndcg_bound(*data, ties=ties, refined=True, **choice)
+    plain, refined = (
+        xe_ndcg_bound(*data, ties=ties, **choice),
+        xe_ndcg_bound(*data, ties=ties, refined=True, **choice),
+    )
     assert_proof(plain)
     assert_proof(refined)
     assert not (refined.lower < plain.lower - 1e-12).any()
@@ -98,7 +114,8 @@ def test_theorem_1_fails_with_a_cutoff() -> None:
 
 
 def test_the_translation_is_needed() -> None:
-    # A gamma of 0 gives the irrelevant document most of the target; it is on top, so the loss is small.
+    # A gamma of 0 gives the irrelevant document most of the target; it is on top, so the loss is
+    # small.
     s, y, gamma = np.log([0.93, 0.07]), [0, 0.1], [0.0, 1.0]
     xe = cross_entropy(s, y, [0, 2], gamma)[0]
     assert xe < -math.log(metric("ndcg").mean(s, y, [0, 2])) - 0.2
@@ -110,24 +127,34 @@ def test_the_translation_is_needed() -> None:
 
 @thousands
 @given(lists() | lists(("single",)), TIES, st.sampled_from(["linear", "softmax"]))
-def test_softmax_mrr_theorems_1_and_2_and_beyond_binary_labels(data: Scored, ties: str, target: str) -> None:
-    # With far scores and a softmax target rho falls below what a float holds; the loss itself does not.
-    assert_proof(softmax_mrr_bound(*data, loss("listnet", target=target), ties=ties), parts=target == "linear")
+def test_softmax_mrr_theorems_1_and_2_and_beyond_binary_labels(
+    data: Scored, ties: str, target: str
+) -> None:
+    # With far scores and a softmax target rho falls below what a float holds; the loss itself does
+    # not.
+    assert_proof(
+        softmax_mrr_bound(*data, loss("listnet", target=target), ties=ties),
+        parts=target == "linear",
+    )
 
 
 @thousands
 @given(lists(("binary", "single")), lists(), TIES)
-def test_softmax_ndcg_theorem_3_and_beyond_binary_labels(binary: Scored, graded: Scored, ties: str) -> None:
+def test_softmax_ndcg_theorem_3_and_beyond_binary_labels(
+    binary: Scored, graded: Scored, ties: str
+) -> None:
     assert_proof(softmax_ndcg_bound(*binary, ties=ties))
     assert_proof(softmax_ndcg_bound(*graded, gain="linear", ties=ties))
-    # With graded labels the paper says it does not hold; no counterexample with the linear target is known here.
+    # With graded labels the paper says it does not hold; no counterexample with the linear target
+    # is known here.
     assert softmax_ndcg_bound(*graded).holds()
 
 
 def test_softmax_ndcg_fails_with_graded_labels_and_the_softmax_target() -> None:
     labels = np.array([20.0, 0.0, 0.0, 0.0, 4.0])
     target = np.exp(labels) / np.exp(labels).sum()
-    # The best scores that keep the document of label 4 last: it and those above it share their mass.
+    # The best scores that keep the document of label 4 last: it and those above it share their
+    # mass.
     rho = np.concatenate((target[:1], np.full(4, target[1:].mean())))
     bound = softmax_ndcg_bound(np.log(rho), labels, [0, 5], "listnet(target=softmax)", ties="worst")
     assert not bound.holds(1e-8)
@@ -148,7 +175,9 @@ def test_the_binary_sides_by_hand() -> None:
     assert ndcg.means[1] == pytest.approx(-math.log(expected), rel=1e-14)
 
 
-@pytest.mark.parametrize("text", ["listnet", "listnet(target=softmax)", "xendcg(gamma=0.3)", "xendcg"])
+@pytest.mark.parametrize(
+    "text", ["listnet", "listnet(target=softmax)", "xendcg(gamma=0.3)", "xendcg"]
+)
 def test_targets_are_read_off_the_gradient(text: str) -> None:
     s, y, offsets = make_lists(5, "normal", "graded")
     phi = targets_of(loss(text), s, y, offsets)
@@ -172,26 +201,38 @@ def test_lambdalosses_bound_their_costs(data: Scored, name: str, sigma: float, t
     bound = lambdaloss_bound(*data, loss(name, k=None, sigma=sigma), ties=ties)
     assert bound.holds(), bound
     if ties == "worst" and name != "ndcg-loss1":
-        # Its ranking is the loss's, so the 0-1 loss and the constants are the cost: no inequality but the logistic.
+        # Its ranking is the loss's, so the 0-1 loss and the constants are the cost: no inequality
+        # but the logistic.
         step = bound.steps["0-1 loss <= logistic loss (12)"]
         np.testing.assert_allclose(step, bound.lower, rtol=1e-9, atol=1e-12)
 
 
 @thousands
-@given(lists(), st.sampled_from(["ranknet", "arp-loss1", "arp-loss2", "lambdarank"]), st.integers(1, 6), TIES)
-def test_arp_and_lambdarank_bound_their_costs_with_a_cutoff(data: Scored, name: str, k: int, ties: str) -> None:
+@given(
+    lists(),
+    st.sampled_from(["ranknet", "arp-loss1", "arp-loss2", "lambdarank"]),
+    st.integers(1, 6),
+    TIES,
+)
+def test_arp_and_lambdarank_bound_their_costs_with_a_cutoff(
+    data: Scored, name: str, k: int, ties: str
+) -> None:
     assert lambdaloss_bound(*data, loss(name, k=k), ties=ties).holds()
 
 
 @thousands
 @given(lists(), st.sampled_from(GAIN_LOSSES), st.sampled_from([0.3, 1.0, 4.0]), TIES)
-def test_lambdalosses_alone_bound_the_cost_of_ndcg(data: Scored, name: str, sigma: float, ties: str) -> None:
+def test_lambdalosses_alone_bound_the_cost_of_ndcg(
+    data: Scored, name: str, sigma: float, ties: str
+) -> None:
     assert_proof(ndcg_cost_bound(*data, loss(name, k=None, sigma=sigma), ties=ties))
 
 
 @thousands
 @given(lists(("graded", "binary", "single")), st.sampled_from(GAIN_LOSSES), TIES)
-def test_both_hold_for_reciprocal_discounts_and_linear_gains(data: Scored, name: str, ties: str) -> None:
+def test_both_hold_for_reciprocal_discounts_and_linear_gains(
+    data: Scored, name: str, ties: str
+) -> None:
     subject = loss(name, k=None, gain="linear", discount="reciprocal")
     assert_proof(ndcg_cost_bound(*data, subject, ties=ties))
     assert lambdaloss_bound(*data, subject, ties=ties).holds()
@@ -199,14 +240,18 @@ def test_both_hold_for_reciprocal_discounts_and_linear_gains(data: Scored, name:
 
 @thousands
 @given(lists(), st.lists(st.floats(0, 1), min_size=1, max_size=12))
-def test_lambdarank_alone_bounds_the_cost_for_any_falling_discount(data: Scored, table: list[float]) -> None:
+def test_lambdarank_alone_bounds_the_cost_for_any_falling_discount(
+    data: Scored, table: list[float]
+) -> None:
     discount = tuple(sorted([1.0, *table], reverse=True))
     assert_proof(ndcg_cost_bound(*data, loss("lambdarank", k=None, discount=discount)))
 
 
 @thousands
 @given(lists(), TIES, st.sampled_from(["log2", "reciprocal"]))
-def test_lambdaranks_metric_is_above_the_cost_of_ndcg(data: Scored, ties: str, discount: str) -> None:
+def test_lambdaranks_metric_is_above_the_cost_of_ndcg(
+    data: Scored, ties: str, discount: str
+) -> None:
     assert lambdarank_metric_bound(*data, ties=ties, discount=discount).holds()
 
 
@@ -223,11 +268,15 @@ def test_constants_by_brute_force() -> None:
         u = y if name.startswith("arp") else (2**y - 1) / metric("dcg").per_query(y, y, [0, n])[0]
         v = 1 / np.log2(1 + np.arange(1, n + 2))
 
-        def weight(i: int, j: int, name: str = name, rank: np.ndarray = rank, v: np.ndarray = v) -> float:
+        def weight(
+            i: int, j: int, name: str = name, rank: np.ndarray = rank, v: np.ndarray = v
+        ) -> float:
             rho = abs(v[rank[i] - 1] - v[rank[j] - 1])
             d = abs(rank[i] - rank[j])
             delta = v[d - 1] - v[d]
-            return {"lambdarank": rho, "ndcg-loss2": delta, "ndcg-loss2++": rho + 5.0 * delta}.get(name, 1.0)
+            return {"lambdarank": rho, "ndcg-loss2": delta, "ndcg-loss2++": rho + 5.0 * delta}.get(
+                name, 1.0
+            )
 
         pairs = list(itertools.combinations(range(n), 2))
         expected = {
@@ -240,7 +289,8 @@ def test_constants_by_brute_force() -> None:
 
 
 def test_the_printed_c2_of_arp_counts_each_document_against_itself() -> None:
-    # ARP - C1 = sum |y_i - y_j| [s_i < s_j] + C3 + C2 is an equation; with the terms i = j in C2 it is off by C1/2.
+    # ARP - C1 = sum |y_i - y_j| [s_i < s_j] + C3 + C2 is an equation; with the terms i = j in C2 it
+    # is off by C1/2.
     y, s = np.array([2.0, 1.0, 1.0, 0.0]), np.array([0.0, 3.0, 1.0, 2.0])
     bound = lambdaloss_bound(s, y, [0, 4], "arp-loss2(k=none)")
     wrong = sum((y[i] - y[j]) * (s[i] < s[j]) for i in range(4) for j in range(4) if y[i] > y[j])
@@ -253,12 +303,15 @@ def test_the_printed_c2_of_arp_counts_each_document_against_itself() -> None:
 
 @pytest.mark.parametrize("name", GAIN_LOSSES)
 def test_with_a_cutoff_no_loss_is_above_the_cost_of_ndcg_at_k(name: str) -> None:
-    # The one relevant document stands just below the cutoff and has lost everything; the loss counts a part.
+    # The one relevant document stands just below the cutoff and has lost everything; the loss
+    # counts a part.
     s, y, offsets = [1e-9, 0.0], [0, 1], [0, 2]
     value = loss(name, k=1, mu=0.0).bind(y, offsets).values(s)[0]
     cost = 1 - metric("ndcg@1").mean(s, y, offsets)
     assert cost == 1
-    assert value == pytest.approx(1 / math.log2(3) if name == "ndcg-loss1" else 1 - 1 / math.log2(3))
+    assert value == pytest.approx(
+        1 / math.log2(3) if name == "ndcg-loss1" else 1 - 1 / math.log2(3)
+    )
     # A discount that ends at the cutoff says the same as the metric.
     table = loss("lambdarank", k=None, discount=(1.0,))
     assert ndcg_cost_bound(s, y, offsets, table).lower[0] == cost
@@ -277,7 +330,8 @@ def test_with_a_cutoff_no_loss_is_above_the_cost_of_ndcg_at_k(name: str) -> None
 def test_with_a_cutoff_of_5_other_lists_show_it(
     name: str, on_top: int, below: list[int], value: float, cost: float
 ) -> None:
-    # Relevant documents far on top cost nothing; of those below, the loss leaves out the pairs past the cutoff.
+    # Relevant documents far on top cost nothing; of those below, the loss leaves out the pairs past
+    # the cutoff.
     y = np.array([1] * on_top + below)
     s = np.where(np.arange(y.size) < on_top, 50.0, 0.0) - 1e-9 * np.arange(y.size)
     assert loss(name, k=5).bind(y, [0, y.size]).values(s)[0] == pytest.approx(value, abs=1e-4)
@@ -286,16 +340,20 @@ def test_with_a_cutoff_of_5_other_lists_show_it(
 
 
 def test_lambdarank_is_not_always_the_coarser_loss() -> None:
-    # Its metric is never below the cost of NDCG, but at nearly equal scores the loss on it is the smaller one.
+    # Its metric is never below the cost of NDCG, but at nearly equal scores the loss on it is the
+    # smaller one.
     s, y, offsets = [1e-9, 0.0, -1e-9], [0, 1, 0], [0, 3]
-    rank, ndcg = (lambdaloss_bound(s, y, offsets, f"{name}(k=none)") for name in ("lambdarank", "ndcg-loss2"))
+    rank, ndcg = (
+        lambdaloss_bound(s, y, offsets, f"{name}(k=none)") for name in ("lambdarank", "ndcg-loss2")
+    )
     assert rank.lower[0] == pytest.approx(ndcg.lower[0])
     assert rank.upper[0] == pytest.approx(0.5, abs=1e-6)
     assert ndcg.upper[0] == pytest.approx(2 * (1 - 1 / math.log2(3)), abs=1e-6)
 
 
 def test_ndcg_loss2_alone_needs_discounts_whose_steps_shrink() -> None:
-    # Discounts 1, 1, 0: a step of 0 to a neighbour, so a swap of neighbours that costs everything weighs nothing.
+    # Discounts 1, 1, 0: a step of 0 to a neighbour, so a swap of neighbours that costs everything
+    # weighs nothing.
     subject = loss("ndcg-loss2", k=None, discount=(1.0, 1.0, 0.0))
     s, y = [3.0, 2.0, 1.0], [0, 0, 1]
     assert 1 - metric("ndcg", discount=(1.0, 1.0, 0.0)).mean(s, y, [0, 3]) == 1.0
@@ -305,7 +363,8 @@ def test_ndcg_loss2_alone_needs_discounts_whose_steps_shrink() -> None:
 
 
 def test_the_soft_assignment_does_not_bound_the_expected_cost() -> None:
-    # The scale trick of sec. 5.4 divides by 1 - 1/D, which is 0 for the document on top: its chance to fall is lost.
+    # The scale trick of sec. 5.4 divides by 1 - 1/D, which is 0 for the document on top: its chance
+    # to fall is lost.
     lead, spread = 3.0, 3.0
     subject = loss("ndcg-loss2", k=None, assignment="soft", spread=spread, samples=50)
     value = subject.bind([1, 0], [0, 2]).values([lead, 0.0])[0]
@@ -331,7 +390,10 @@ def test_a_bound_that_is_broken_says_so() -> None:
     broken = Bound(name="a >= b", upper=np.array([2.0, 1.0]), lower=np.array([1.0, 1.5]))
     assert not broken.holds()
     assert broken.margin == pytest.approx(-0.5 / 2.5)
-    assert repr(broken) == "a >= b: 1.5 >= 1.25 on average over 2 queries, the smallest gap -0.5; fails"
+    assert (
+        repr(broken)
+        == "a >= b: 1.5 >= 1.25 on average over 2 queries, the smallest gap -0.5; fails"
+    )
 
 
 def test_every_kind_of_list_is_tried() -> None:

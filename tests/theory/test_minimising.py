@@ -1,4 +1,6 @@
-"""Minimising: cross entropy's Hessian against dense linear algebra; EM on scores: what falls, and what need not."""
+"""Minimising: cross entropy's Hessian against dense linear algebra; EM on scores: what falls, and
+what need not.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ from scipy import special
 
 from tautrank.losses import loss
 from tautrank.metrics import metric
-from tautrank.theory import descends, lambdaloss_bound, majorise_minimise, smallest_eigenvalue, spectral_gap
+from tautrank.theory import (
+    descends,
+    lambdaloss_bound,
+    majorise_minimise,
+    smallest_eigenvalue,
+    spectral_gap,
+)
 from tautrank.theory.minimising import DampedSoftmax
 from tests.theory_lists import Scored, lists, make_lists
 
@@ -26,7 +34,12 @@ def dense(scores: np.ndarray, epsilon: float) -> tuple[np.ndarray, np.ndarray, n
     return rho, np.diag(rho) - np.outer(rho, rho), s
 
 
-CASES = [(seed, scale, epsilon) for seed in range(5) for scale in (0.1, 1.0, 3.0) for epsilon in (1e-3, 1.0, 50.0)]
+CASES = [
+    (seed, scale, epsilon)
+    for seed in range(5)
+    for scale in (0.1, 1.0, 3.0)
+    for epsilon in (1e-3, 1.0, 50.0)
+]
 
 
 @pytest.mark.parametrize(("seed", "scale", "epsilon"), CASES)
@@ -34,7 +47,10 @@ def test_eigenvalues_are_those_of_the_matrices(seed: int, scale: float, epsilon:
     rng = np.random.default_rng(seed)
     offsets = np.concatenate(([0], np.cumsum(rng.integers(1, 12, 8))))
     scores = scale * rng.normal(size=offsets[-1])
-    smallest, gap = smallest_eigenvalue(scores, offsets, epsilon), spectral_gap(scores, offsets, epsilon)
+    smallest, gap = (
+        smallest_eigenvalue(scores, offsets, epsilon),
+        spectral_gap(scores, offsets, epsilon),
+    )
     for query, (start, stop) in enumerate(itertools.pairwise(offsets)):
         _, hessian, s = dense(scores[start:stop], epsilon)
         assert smallest[query] == pytest.approx(np.linalg.eigvalsh(hessian)[0], rel=1e-6, abs=1e-14)
@@ -43,7 +59,8 @@ def test_eigenvalues_are_those_of_the_matrices(seed: int, scale: float, epsilon:
 
 @pytest.mark.parametrize("lead", [40.0, 299.0, 301.0, 740.0, 900.0, 1e6])
 def test_however_far_the_best_document_leads_the_gap_has_a_limit(lead: float) -> None:
-    # Two documents far below the best: 2 x / (1 - x) + x (2 + epsilon) = epsilon, whatever the lead.
+    # Two documents far below the best: 2 x / (1 - x) + x (2 + epsilon) = epsilon, whatever the
+    # lead.
     assert spectral_gap([0.0, lead, 0.0], [0, 3], 2.0) == pytest.approx(1 - np.sqrt(0.5), rel=1e-12)
     assert spectral_gap([0.0, lead, 0.0], [0, 3], 1e-10) == pytest.approx(2.5e-11, rel=1e-9, abs=0)
     # One document: S is 0. Two equal ones: S has rho / (1 - rho) beside the diagonal.
@@ -66,7 +83,10 @@ def test_of_two_documents_the_series_goes_twice_as_far_as_newton() -> None:
 def test_claims_1_and_2(data: Scored, epsilon: float) -> None:
     scores, _, offsets = data
     damped = DampedSoftmax.of(scores, offsets, epsilon)
-    smallest, gap = smallest_eigenvalue(scores, offsets, epsilon), spectral_gap(scores, offsets, epsilon)
+    smallest, gap = (
+        smallest_eigenvalue(scores, offsets, epsilon),
+        spectral_gap(scores, offsets, epsilon),
+    )
     for query, (start, stop) in enumerate(itertools.pairwise(offsets)):
         if start == stop:
             assert np.isnan(smallest[query])
@@ -77,7 +97,8 @@ def test_claims_1_and_2(data: Scored, epsilon: float) -> None:
         # Positive definite, by at least Gershgorin's circles, where floats can hold the number.
         assert floor * (1 - 1e-9) <= smallest[query] <= rho.min()
         assert smallest[query] > 0 or floor < 1e-300
-        # Below 1, between the smallest and the largest row sum of S (Perron and Frobenius), where floats can hold them.
+        # Below 1, between the smallest and the largest row sum of S (Perron and Frobenius), where
+        # floats can hold them.
         assert 0.0 <= gap[query] <= 1.0
         if damped.missing[query] > 1e-300:
             rows = damped.missing[query] / rest
@@ -127,7 +148,9 @@ def test_the_held_loss_never_rises(data: Scored, text: str, steps: int) -> None:
 
 @few
 @given(lists(longest=6), st.sampled_from(DESCENDING), st.integers(1, 3))
-def test_the_loss_itself_never_rises_where_it_is_said_not_to(data: Scored, text: str, steps: int) -> None:
+def test_the_loss_itself_never_rises_where_it_is_said_not_to(
+    data: Scored, text: str, steps: int
+) -> None:
     assert descends(loss(text))
     trace = majorise_minimise(text, *data, iterations=3, steps=steps)
     # The tight gamma is found up to a part in 10^12.
@@ -147,7 +170,8 @@ def test_the_loss_itself_never_rises_where_it_is_said_not_to(data: Scored, text:
 def test_the_loss_may_rise_while_every_m_step_falls(
     text: str, scores: list[float], labels: list[float], steps: int, before: float, after: float
 ) -> None:
-    # After the M-step the ranking is another one, and so are the weights: EM's argument does not cover that.
+    # After the M-step the ranking is another one, and so are the weights: EM's argument does not
+    # cover that.
     trace = majorise_minimise(text, scores, labels, [0, len(scores)], iterations=1, steps=steps)
     assert (np.diff(trace.frozen[0, :, 0]) < 0).all()
     assert trace.objective[:, 0] == pytest.approx([before, after], abs=1e-3)
@@ -165,7 +189,10 @@ def test_loss_and_metric_may_get_worse_together() -> None:
 
 
 @few
-@given(lists(("graded", "binary"), longest=6), st.sampled_from(["arp-loss2", "ndcg-loss2", "lambdarank"]))
+@given(
+    lists(("graded", "binary"), longest=6),
+    st.sampled_from(["arp-loss2", "ndcg-loss2", "lambdarank"]),
+)
 def test_the_bound_holds_at_the_end_of_every_run(data: Scored, name: str) -> None:
     _, labels, offsets = data
     subject = loss(name, k=None)
@@ -174,16 +201,22 @@ def test_the_bound_holds_at_the_end_of_every_run(data: Scored, name: str) -> Non
     assert bound.holds()
     kept = ~np.isnan(bound.upper)
     constants = sum(bound.constants.values())
-    np.testing.assert_allclose(trace.objective[-1][kept], (bound.upper - constants)[kept], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        trace.objective[-1][kept], (bound.upper - constants)[kept], rtol=1e-9, atol=1e-9
+    )
 
 
-@pytest.mark.parametrize("text", ["lambdarank(k=none)", "ndcg-loss2(k=none)", "ndcg-loss2++(k=none)"])
+@pytest.mark.parametrize(
+    "text", ["lambdarank(k=none)", "ndcg-loss2(k=none)", "ndcg-loss2++(k=none)"]
+)
 @pytest.mark.parametrize("assignment", ["hard", "soft"])
 def test_on_the_whole_it_converges_as_figure_5_shows(text: str, assignment: str) -> None:
     scores, labels, offsets = make_lists(0, "normal", "graded", queries=100, longest=8)
     subject = loss(text, assignment=assignment)
     trace = majorise_minimise(subject, scores, labels, offsets, iterations=6, steps=3)
-    assert np.nanmean(trace.metric[0]) == pytest.approx(metric("ndcg").mean(scores, labels, offsets))
+    assert np.nanmean(trace.metric[0]) == pytest.approx(
+        metric("ndcg").mean(scores, labels, offsets)
+    )
     assert np.nanmean(trace.metric[0]) < 0.8
     assert np.nanmean(trace.metric[-1]) > 0.999
     assert trace.objective[-1].mean() < 0.01 * trace.objective[0].mean()
@@ -195,8 +228,12 @@ def test_the_trace_does_not_depend_on_the_other_queries() -> None:
     for query in range(10):
         rows = slice(offsets[query], offsets[query + 1])
         size = offsets[query + 1] - offsets[query]
-        alone = majorise_minimise("ndcg-loss2(k=none)", scores[rows], labels[rows], [0, size], iterations=3)
-        np.testing.assert_allclose(alone.objective[:, 0], together.objective[:, query], rtol=1e-9, atol=1e-12)
+        alone = majorise_minimise(
+            "ndcg-loss2(k=none)", scores[rows], labels[rows], [0, size], iterations=3
+        )
+        np.testing.assert_allclose(
+            alone.objective[:, 0], together.objective[:, query], rtol=1e-9, atol=1e-12
+        )
 
 
 def test_no_iterations_say_where_one_is() -> None:
@@ -213,7 +250,12 @@ def pair_weights(name: str, ranks: np.ndarray, labels: np.ndarray) -> np.ndarray
     at, apart = discount[ranks], np.abs(ranks[:, None] - ranks)
     delta = np.where(apart > 0, discount[apart - 1] - discount[apart], 0)
     rho = np.abs(at[:, None] - at)
-    by_rank = {"lambdarank": rho, "ndcg-loss2": delta, "ndcg-loss2++": rho + 5 * delta, "ranknet": np.ones((n, n))}
+    by_rank = {
+        "lambdarank": rho,
+        "ndcg-loss2": delta,
+        "ndcg-loss2++": rho + 5 * delta,
+        "ranknet": np.ones((n, n)),
+    }
     if name == "ndcg-loss1":
         return np.repeat((gains * at)[:, None], n, axis=1) * ~np.eye(n, dtype=bool)
     difference = 1.0 if name == "ranknet" else np.abs(gains[:, None] - gains)
@@ -221,7 +263,9 @@ def pair_weights(name: str, ranks: np.ndarray, labels: np.ndarray) -> np.ndarray
 
 
 def exact_m_step(weights: np.ndarray, X: np.ndarray, start: np.ndarray) -> np.ndarray | None:
-    """The linear ranker that minimises the loss with these weights, by Newton's method; None if it has no minimum."""
+    """The linear ranker that minimises the loss with these weights, by Newton's method; None if it
+    has no minimum.
+    """
     pairs = X[:, None, :] - X[None, :, :]
 
     def value(w: np.ndarray) -> float:
@@ -235,7 +279,9 @@ def exact_m_step(weights: np.ndarray, X: np.ndarray, start: np.ndarray) -> np.nd
             return w
         if np.abs(w).max() > 100:
             return None
-        curvature = np.einsum("ij,ijd,ije->de", weights * p * (1 - p), pairs, pairs) + 1e-12 * np.eye(w.size)
+        curvature = np.einsum(
+            "ij,ijd,ije->de", weights * p * (1 - p), pairs, pairs
+        ) + 1e-12 * np.eye(w.size)
         step = -np.linalg.solve(curvature, slope)
         while value(w + step) > value(w) + 1e-4 * slope @ step and np.abs(step).max() > 1e-12:
             step = step / 2
@@ -244,10 +290,12 @@ def exact_m_step(weights: np.ndarray, X: np.ndarray, start: np.ndarray) -> np.nd
 
 
 def share_of_rises(name: str, lists: int) -> tuple[float, float]:
-    """In how many lists exact M-steps of a linear ranker raise the loss, and in how many they never settle, as shares.
+    """In how many lists exact M-steps of a linear ranker raise the loss, and in how many they never
+    settle, as shares.
 
-    Lists of 5 documents with labels 0 to 2 and two features of N(0, 1), from a random ranker until the ranking stays,
-    for at most 20 iterations; lists whose labels a linear ranker separates have no minimum and are left out.
+    Lists of 5 documents with labels 0 to 2 and two features of N(0, 1), from a random ranker until
+    the ranking stays, for at most 20 iterations; lists whose labels a linear ranker separates have
+    no minimum and are left out.
     """
     rng = np.random.default_rng(0)
     rises, endless = [], []
@@ -269,9 +317,12 @@ def share_of_rises(name: str, lists: int) -> tuple[float, float]:
     return float(np.mean(rises)), float(np.mean(endless))
 
 
-@pytest.mark.parametrize("name", ["lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++", "ranknet"])
+@pytest.mark.parametrize(
+    "name", ["lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++", "ranknet"]
+)
 def test_exact_m_steps_raise_every_loss_but_ranknet(name: str) -> None:
-    # Of 1,000 lists it rises in .226, .193, .273 and .234, and never settles in .182, .007, .203 and .176.
+    # Of 1,000 lists it rises in .226, .193, .273 and .234, and never settles in .182, .007, .203
+    # and .176.
     raised, endless = share_of_rises(name, 40)
     if name == "ranknet":
         assert raised == endless == 0
@@ -287,7 +338,9 @@ def test_the_m_step_has_the_weights_of_the_loss_and_reaches_its_minimum() -> Non
         weights = pair_weights(name, np.argsort(np.argsort(-X @ w)), y)
         held = loss(name, k=None).bind(y, [0, 5]).frozen(X @ w)
         margins = (X[:, None, :] - X[None, :, :]) @ w
-        assert held.values(X @ w)[0] == pytest.approx((weights * np.logaddexp(0, -margins)).sum() / np.log(2))
+        assert held.values(X @ w)[0] == pytest.approx(
+            (weights * np.logaddexp(0, -margins)).sum() / np.log(2)
+        )
         found = exact_m_step(weights, X, w)
         assert found is not None
         for other in found + rng.normal(size=(20, 2)) * 0.1:

@@ -1,4 +1,6 @@
-"""Smoothing and ties: its limits against exact sums over orders, the bias that is left, and Theorem 1 with numbers."""
+"""Smoothing and ties: its limits against exact sums over orders, the bias that is left, and Theorem
+1 with numbers.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def phi(x: float) -> float:
 
 def flipped_pairs(s, y, offsets, sigma, mu) -> np.ndarray:
     known = Lists.of(y, offsets, None)
-    sigmas, mus = (np.broadcast_to(np.asarray(each, float), known.sizes.shape).copy() for each in (sigma, mu))
+    sigmas, mus = (
+        np.broadcast_to(np.asarray(each, float), known.sizes.shape).copy() for each in (sigma, mu)
+    )
     return ties.flipped_pairs(np.asarray(s, float), known, sigmas, mus)
 
 
@@ -41,7 +45,10 @@ def tied(seed: int, queries: int = 50, longest: int = 8) -> Scored:
 
 
 @many
-@given(lists(longest=20), st.sampled_from(["dcg", "ndcg", "ndcg@3", "ndcg(gain=linear,discount=reciprocal)@5"]))
+@given(
+    lists(longest=20),
+    st.sampled_from(["dcg", "ndcg", "ndcg@3", "ndcg(gain=linear,discount=reciprocal)@5"]),
+)
 def test_without_shift_ties_count_as_their_expected_value(data: Scored, judge: str) -> None:
     found = smoothing_limit(*data, judge, mu=0.0)
     np.testing.assert_allclose(found.value, found.expected, rtol=1e-10, atol=1e-12)
@@ -51,7 +58,9 @@ def test_without_shift_ties_count_as_their_expected_value(data: Scored, judge: s
 @given(st.integers(0, 2**32), st.sampled_from(["dcg@2", "ndcg", "ndcg@3"]))
 def test_with_a_large_shift_ties_count_as_the_worst_case(seed: int, judge: str) -> None:
     data = tied(seed)
-    found = smoothing_limit(*data, judge, mu=9.0)  # whole labels: a pair flips with probability 1e-10
+    found = smoothing_limit(
+        *data, judge, mu=9.0
+    )  # whole labels: a pair flips with probability 1e-10
     np.testing.assert_allclose(found.value, found.worst, rtol=1e-6, atol=1e-7)
 
 
@@ -66,7 +75,9 @@ def test_in_between_the_bias_falls_with_the_shift(seed: int, judge: str) -> None
 
 
 def order_probabilities(labels: list[float], mu: float) -> dict[tuple[int, ...], float]:
-    """The probability of each order of up to three tied documents: a double integral by quadrature."""
+    """The probability of each order of up to three tied documents: a double integral by
+    quadrature.
+    """
     x, w = np.polynomial.legendre.leggauss(200)
     t, w = 10.0 * x, 10.0 * w
     means = [-mu * label for label in labels]
@@ -90,7 +101,8 @@ def order_probabilities(labels: list[float], mu: float) -> dict[tuple[int, ...],
 @pytest.mark.parametrize("labels", [[1, 0], [3, 1], [2, 1, 0], [1, 1, 0], [0, 2, 0], [4, 1, 1]])
 @pytest.mark.parametrize("mu", [0.0, 0.3, 1.7])
 def test_the_limit_against_every_order_of_a_small_tie(labels: list[float], mu: float) -> None:
-    # The tied documents stand between a better and a worse one, so that the discounts are not the first ones.
+    # The tied documents stand between a better and a worse one, so that the discounts are not the
+    # first ones.
     s = np.array([1.0, *[0.0] * len(labels), -1.0])
     y = np.array([0.0, *labels, 2.0])
     offsets = [0, y.size]
@@ -103,7 +115,9 @@ def test_the_limit_against_every_order_of_a_small_tie(labels: list[float], mu: f
             for place, document in enumerate(order):
                 ranked[1 + document] = -float(place)
             exact += chance * metric(judge).mean(ranked, y, offsets)
-        assert smoothing_limit(s, y, offsets, judge, mu=mu).value[0] == pytest.approx(exact, abs=1e-8)
+        assert smoothing_limit(s, y, offsets, judge, mu=mu).value[0] == pytest.approx(
+            exact, abs=1e-8
+        )
 
 
 def test_the_limit_of_a_pair_in_closed_form() -> None:
@@ -119,7 +133,9 @@ def test_the_limit_of_a_pair_in_closed_form() -> None:
 
 
 def test_where_no_tie_matters_there_is_no_share() -> None:
-    found = smoothing_limit([2.0, 1.0, 5.0, 5.0, 1.0, 1.0], [1, 0, 1, 1, 0, 0], [0, 2, 4, 6], mu=0.1)
+    found = smoothing_limit(
+        [2.0, 1.0, 5.0, 5.0, 1.0, 1.0], [1, 0, 1, 1, 0, 0], [0, 2, 4, 6], mu=0.1
+    )
     assert np.isnan(found.share).all()
     np.testing.assert_allclose(found.bias, [0.0, 0.0, np.nan], atol=1e-12)
     np.testing.assert_array_equal(found.standard_error, [0.0, 0.0, np.nan])
@@ -160,20 +176,29 @@ def test_a_small_sigma_is_near_its_limit_and_a_large_one_is_not() -> None:
     for sigma, near in ((1e-3, True), (3.0, False)):
         found = smoothed_metric(s, y, offsets, sigma=sigma, mu=0.5, draws=300)
         difference = np.nanmean(found.value - limit.value)
-        error = math.sqrt(np.nansum(found.standard_error**2)) / np.count_nonzero(~np.isnan(found.value))
+        error = math.sqrt(np.nansum(found.standard_error**2)) / np.count_nonzero(
+            ~np.isnan(found.value)
+        )
         assert (abs(difference) < 5 * error) == near
 
 
 def test_seeds() -> None:
     s, y, offsets = tied(7, queries=2000, longest=9)
-    found = [smoothed_metric(s, y, offsets, sigma=0.0, mu=0.1, draws=65, seed=seed).value for seed in (1, 1, 2)]
+    found = [
+        smoothed_metric(s, y, offsets, sigma=0.0, mu=0.1, draws=65, seed=seed).value
+        for seed in (1, 1, 2)
+    ]
     np.testing.assert_array_equal(found[0], found[1])
     assert np.nanmax(np.abs(found[0] - found[2])) > 0
 
 
 def test_the_loss_is_minus_the_smoothed_metric() -> None:
     s, y, offsets = tied(8, queries=60, longest=6)
-    values = loss("stochasticrank", metric="ndcg@3", sigma=0.7, mu=0.4, samples=2000).bind(y, offsets).values(s)
+    values = (
+        loss("stochasticrank", metric="ndcg@3", sigma=0.7, mu=0.4, samples=2000)
+        .bind(y, offsets)
+        .values(s)
+    )
     found = smoothed_metric(s, y, offsets, "ndcg@3", sigma=0.7, mu=0.4, draws=2000)
     kept = ~np.isnan(found.value)
     error = np.sqrt(2.0) * found.standard_error[kept]
@@ -182,12 +207,15 @@ def test_the_loss_is_minus_the_smoothed_metric() -> None:
 
 
 def test_softrank_is_no_smoothed_ndcg_where_three_are_tied() -> None:
-    # Its contests are independent: three tied documents have the ranks of two coins, not a third each.
+    # Its contests are independent: three tied documents have the ranks of two coins, not a third
+    # each.
     y, offsets = [1, 0, 0], [0, 3]
     soft = 1 - loss("softrank", sigma=1e-6).bind(y, offsets).values([0.0, 0.0, 0.0])[0]
     discounts = np.array([1.0, 1 / math.log2(3), 0.5])
     assert soft == pytest.approx(np.array([0.25, 0.5, 0.25]) @ discounts, abs=1e-9)
-    assert smoothing_limit([0.0] * 3, y, offsets, mu=0.0).value[0] == pytest.approx(discounts.mean(), abs=1e-12)
+    assert smoothing_limit([0.0] * 3, y, offsets, mu=0.0).value[0] == pytest.approx(
+        discounts.mean(), abs=1e-12
+    )
 
 
 # How much shift, how much noise
@@ -235,7 +263,11 @@ def test_theorem_1_on_the_loss_itself() -> None:
     mu = float(consistent_smoothing(s, y, offsets, 1e-7).mu.max())
     sigma = float(consistent_smoothing(s, y, offsets, 1e-7, least_mu=mu).sigma.min())
     for name in ("ndcg", "err", "mrr", "dcg@2"):
-        near = loss("stochasticrank", metric=name, mu=mu, sigma=sigma, samples=8).bind(y, offsets).values(s)
+        near = (
+            loss("stochasticrank", metric=name, mu=mu, sigma=sigma, samples=8)
+            .bind(y, offsets)
+            .values(s)
+        )
         worst = metric(name).per_query(s, y, offsets)
         np.testing.assert_allclose(-near[~np.isnan(worst)], worst[~np.isnan(worst)], atol=1e-12)
 
@@ -252,9 +284,11 @@ def test_a_shift_turns_round_what_was_in_order_unless_sigma_is_small() -> None:
 
 def test_how_large_mu_must_be() -> None:
     # The default of 0.1 leaves nearly all of the bias of a pair of neighbouring labels.
-    assert smoothing_limit([0.0, 0.0], [1, 0], [0, 2], mu=0.1).share[0] == pytest.approx(0.9436, abs=1e-4)
-    # A bias of 0.01 for one relevant document tied with n others; a long tie needs less: from the middle of it to its
-    # end NDCG changes little.
+    assert smoothing_limit([0.0, 0.0], [1, 0], [0, 2], mu=0.1).share[0] == pytest.approx(
+        0.9436, abs=1e-4
+    )
+    # A bias of 0.01 for one relevant document tied with n others; a long tie needs less: from the
+    # middle of it to its end NDCG changes little.
     pair = -math.sqrt(2) * stats.norm.ppf(0.01 / (1 - 1 / math.log2(3)))
     for n, mu in ((1, pair), (10, 2.1), (100, 1.3)):
         found = smoothing_limit(np.zeros(n + 1), np.r_[1.0, np.zeros(n)], [0, n + 1], mu=mu)

@@ -2,6 +2,14 @@
 
 from tautrank.checks import laws as laws  # these modules enter their checks
 from tautrank.checks import theorems as theorems
-from tautrank.checks.checking import CHECKS, Check, LossReport, Outcome, check, check_loss, check_losses
+from tautrank.checks.checking import (
+    CHECKS,
+    Check,
+    LossReport,
+    Outcome,
+    check,
+    check_loss,
+    check_losses,
+)
 
 __all__ = ["CHECKS", "Check", "LossReport", "Outcome", "check", "check_loss", "check_losses"]

@@ -1,4 +1,6 @@
-"""Checks of a loss: what each one says, what it applies to, its outcome; and losses checked on lists and on data."""
+"""Checks of a loss: what each one says, what it applies to, its outcome; and losses checked on
+lists and on data.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,13 @@ from tautrank.theory.theorem import Condition, check_scored_lists, first_reason
 HOLDS, FAILS, DOES_NOT_APPLY = "holds", "fails", "does not apply"
 
 Examine = Callable[[Loss, F64, Lists], tuple[float, str] | Iterable[str]]
-"""From a loss, scores and lists to a margin, below 0 where the check fails, and a sentence with the numbers; or to
-counterexamples in sentences, of which only the first is asked for."""
+"""From a loss, scores and lists to a margin, below 0 where the check fails, and a sentence with the
+numbers; or to counterexamples in sentences, of which only the first is asked for."""
 
 # A margin this far below 0 is rounding.
 _ROUNDING = 1e-9
-# Lists up to this length are short enough for checks that compare every pair of documents many times.
+# Lists up to this length are short enough for checks that compare every pair of documents many
+# times.
 _SHORT = 200
 
 
@@ -38,7 +41,8 @@ class Outcome(NamedTuple):
         check: name of the check.
         status: ``"holds"``, ``"fails"`` or ``"does not apply"``.
         detail: the numbers, the counterexample, or the reason why the check does not apply.
-        margin: distance from failing, below 0 where the check fails; NaN where it is a matter of yes or no.
+        margin: distance from failing, below 0 where the check fails; NaN where it is a matter of
+            yes or no.
         queries: number of queries of the data that were looked at.
 
     >>> Outcome("derivative", HOLDS)
@@ -63,10 +67,13 @@ class Check(NamedTuple):
         statement: the statement, in a sentence.
         examine: the check itself, see `Examine`. An error that a loss raises here is a failure.
         unless: the condition under which the check does not apply, see `Condition`.
-        on: the lists to check on: ``"data"``, ``"synthetic"`` (small lists with ties and empty queries) or ``"both"``.
+        on: the lists to check on: ``"data"``, ``"synthetic"`` (small lists with ties and empty
+            queries) or ``"both"``.
         paper: citation; empty for statements of this library.
-        once: whether one scoring is enough, because the check does not depend on the scores or looks for its own.
-        sample: from scores and lists to the queries to look at, for a check that takes long; None for all.
+        once: whether one scoring is enough, because the check does not depend on the scores or
+            looks for its own.
+        sample: from scores and lists to the queries to look at, for a check that takes long; None
+            for all.
         flaw: known error of the paper's statement; empty for most.
 
     >>> CHECKS["xe-ndcg"].statement
@@ -98,14 +105,18 @@ class Check(NamedTuple):
         if self.sample is not None:
             scores, lists = self.sample(scores, lists)
         queries = lists.sizes.size
-        reason = beyond_its_labels(loss, float(lists.labels.max(initial=0.0))) or self.unless(loss, scores, lists)
+        reason = beyond_its_labels(loss, float(lists.labels.max(initial=0.0))) or self.unless(
+            loss, scores, lists
+        )
         if reason is not None:
             return Outcome(self.name, DOES_NOT_APPLY, reason, queries=queries)
         try:
             found = self.examine(loss, scores, lists)
             if not isinstance(found, tuple):
                 counterexample = next(iter(found), "")
-                return Outcome(self.name, FAILS if counterexample else HOLDS, counterexample, queries=queries)
+                return Outcome(
+                    self.name, FAILS if counterexample else HOLDS, counterexample, queries=queries
+                )
         except Exception as error:
             # The loss may be anybody's code, and what is wrong with it is what the user asked for.
             detail = f"stopped with {type(error).__name__}: {error}".replace("\n", " ")
@@ -135,7 +146,9 @@ def check(name: str, statement: str = "", **options: Any) -> Callable[[Examine],
     """
 
     def enter(examine: Examine) -> Examine:
-        CHECKS[name] = Check(name, statement or " ".join((examine.__doc__ or "").split()), examine, **options)
+        CHECKS[name] = Check(
+            name, statement or " ".join((examine.__doc__ or "").split()), examine, **options
+        )
         return examine
 
     return enter
@@ -148,7 +161,8 @@ def nothing_relevant(loss: Loss, scores: F64, lists: Lists) -> str | None:
 
 
 def scope(kind: Condition, *more: Condition) -> Condition:
-    """Return the condition of the check of a theorem: about a kind of losses, on lists with a relevant document.
+    """Return the condition of the check of a theorem: about a kind of losses, on lists with a
+    relevant document.
 
     Args:
         kind: the losses.
@@ -161,7 +175,8 @@ def scope(kind: Condition, *more: Condition) -> Condition:
 
 
 def beyond_its_labels(loss: Loss, label: float) -> str | None:
-    """Return why a loss cannot take a label: its gain table, or the scale of its metric, ends before it.
+    """Return why a loss cannot take a label: its gain table, or the scale of its metric, ends
+    before it.
 
     Args:
         loss: any loss.
@@ -172,9 +187,17 @@ def beyond_its_labels(loss: Loss, label: float) -> str | None:
     'its labels end at 1, and these lists have a label of 4'
     """
     judge = getattr(loss, "metric", None)
-    tables = [len(gain) - 1 for gain in (getattr(each, "gain", None) for each in (loss, judge)) if type(gain) is tuple]
+    tables = [
+        len(gain) - 1
+        for gain in (getattr(each, "gain", None) for each in (loss, judge))
+        if type(gain) is tuple
+    ]
     highest = min([*tables, getattr(judge, "max_label", math.inf)])
-    return f"its labels end at {highest:g}, and these lists have a label of {label:g}" if label > highest else None
+    return (
+        f"its labels end at {highest:g}, and these lists have a label of {label:g}"
+        if label > highest
+        else None
+    )
 
 
 def some_lists(scores: F64, lists: Lists, documents: int = 2000) -> tuple[F64, Lists]:
@@ -194,7 +217,8 @@ def some_lists(scores: F64, lists: Lists, documents: int = 2000) -> tuple[F64, L
 
 
 def short_lists(scores: F64, lists: Lists) -> tuple[F64, Lists]:
-    """Take `some_lists` of at most 200 documents, for checks whose time grows with the square of that number.
+    """Take `some_lists` of at most 200 documents, for checks whose time grows with the square of
+    that number.
 
     >>> short_lists(np.zeros(302), Lists.of(np.ones(302), [0, 1, 302], None))[1].offsets
     array([0, 1])
@@ -214,7 +238,9 @@ def only_queries(scores: F64, lists: Lists, queries: Bools) -> tuple[F64, Lists]
     array([7.])
     """
     rows = np.repeat(queries, lists.sizes)
-    return scores[rows], Lists.of(lists.labels[rows], offsets_from_sizes(lists.sizes[queries]), None)
+    return scores[rows], Lists.of(
+        lists.labels[rows], offsets_from_sizes(lists.sizes[queries]), None
+    )
 
 
 slow_check = functools.partial(check, once=True, sample=short_lists)
@@ -276,14 +302,18 @@ class LossReport:
     @property
     def summary(self) -> str:
         """How many checks hold, fail and do not apply, in one line."""
-        held, failed, silent = (len(self.having(status)) for status in (HOLDS, FAILS, DOES_NOT_APPLY))
+        held, failed, silent = (
+            len(self.having(status)) for status in (HOLDS, FAILS, DOES_NOT_APPLY)
+        )
         return (
             f"{self.loss}: {counted(held, 'check')} {'holds' if held == 1 else 'hold'}, {failed} "
             f"{'fails' if failed == 1 else 'fail'}, {silent} {'does' if silent == 1 else 'do'} not apply"
         )
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Return the outcomes as plain values by the name of the check; a margin that is not finite is None."""
+        """Return the outcomes as plain values by the name of the check; a margin that is not finite
+        is None.
+        """
         return {
             outcome.check: {
                 "statement": CHECKS[outcome.check].statement,
@@ -302,14 +332,18 @@ class LossReport:
 
 
 def check_loss(
-    loss: Loss | str, labels: ArrayLike | None = None, offsets: ArrayLike | None = None, **options: Any
+    loss: Loss | str,
+    labels: ArrayLike | None = None,
+    offsets: ArrayLike | None = None,
+    **options: Any,
 ) -> LossReport:
     """Check one loss.
 
     Args:
         loss: the loss, or its name.
         labels, offsets: the data, as in `check_losses`.
-        options: ``scores``, ``names``, ``queries``, ``seed`` and ``progress``, as in `check_losses`.
+        options: ``scores``, ``names``, ``queries``, ``seed`` and ``progress``, as in
+            `check_losses`.
 
     >>> check_loss("listnet", names=["derivative", "zero-sum", "order"]).holds
     True
@@ -328,25 +362,29 @@ def check_losses(
     seed: int = 0,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> list[LossReport]:
-    """Check losses, also your own: laws that every loss obeys, measurements, and the papers' theorems.
+    """Check losses, also your own: laws that every loss obeys, measurements, and the papers'
+    theorems.
 
-    Laws are checked on small synthetic lists with ties, empty queries and extreme scores. Most other checks, and the
-    laws that any lists can break, are checked on the data. The outcome of a check is the worst one over several
-    scorings of the data: the given scores (or a draw from N(0, 1)), equal scores, the labels upside down, the scores a
-    hundred times as far apart and as near, the labels themselves, and another draw.
+    Laws are checked on small synthetic lists with ties, empty queries and extreme scores. Most
+    other checks, and the laws that any lists can break, are checked on the data. The outcome of a
+    check is the worst one over several scorings of the data: the given scores (or a draw from N(0,
+    1)), equal scores, the labels upside down, the scores a hundred times as far apart and as near,
+    the labels themselves, and another draw.
 
-    A loss that raises an error fails the check. A check does not apply only where its own condition says so.
+    A loss that raises an error fails the check. A check does not apply only where its own condition
+    says so.
 
     Args:
-        losses: losses, or their names; None for every registered one. A loss of your own need not be registered.
+        losses: losses, or their names; None for every registered one. A loss of your own need not
+            be registered.
         labels: one finite number of at least 0 per document; None for synthetic web search.
         offsets: start of each query, and the number of documents at the end.
         scores: one finite number per document.
         names: names of checks; None for all.
         queries: largest number of queries to look at, taken at regular distances; None for all.
         seed: seed of the data and of the scores that are drawn.
-        progress: called before each check and at the end, with the number of checks done, that of all checks, and the
-            name of the next one.
+        progress: called before each check and at the end, with the number of checks done, that of
+            all checks, and the name of the next one.
 
     >>> for report in check_losses(["lambdarank", "xendcg"], [2, 0, 1, 0, 1], [0, 3, 5], names=["order", "xe-ndcg"]):
     ...     print(report.summary)
@@ -354,7 +392,10 @@ def check_losses(
     xendcg: 2 checks hold, 0 fail, 0 do not apply
     """
     chosen = [REGISTRY.make(item) for item in (REGISTRY if losses is None else losses)]
-    checks = [CHECKS[choice("check", name, tuple(CHECKS))] for name in (CHECKS if names is None else names)]
+    checks = [
+        CHECKS[choice("check", name, tuple(CHECKS))]
+        for name in (CHECKS if names is None else names)
+    ]
     scorings, lists = _data(labels, offsets, scores, queries, seed)
     tell = progress or (lambda done, total, name: None)
     total = len(chosen) * len(checks)
@@ -371,7 +412,11 @@ def check_losses(
 
 
 def _data(
-    labels: ArrayLike | None, offsets: ArrayLike | None, scores: ArrayLike | None, queries: int | None, seed: int
+    labels: ArrayLike | None,
+    offsets: ArrayLike | None,
+    scores: ArrayLike | None,
+    queries: int | None,
+    seed: int,
 ) -> tuple[list[F64], Lists]:
     """Return several scorings of the same lists."""
     rng = np.random.default_rng(whole("seed", seed, 0, 2**64 - 1))
@@ -389,7 +434,15 @@ def _data(
         kept[np.linspace(0, kept.size - 1, queries).astype(np.int64)] = True
         first, lists = only_queries(first, lists, kept)
     second = rng.normal(size=lists.labels.size)
-    return [first, np.zeros_like(first), -lists.labels, 100.0 * first, 0.01 * first, lists.labels, second], lists
+    return [
+        first,
+        np.zeros_like(first),
+        -lists.labels,
+        100.0 * first,
+        0.01 * first,
+        lists.labels,
+        second,
+    ], lists
 
 
 def _worst(check: Check, loss: Loss, scorings: list[F64], lists: Lists) -> Outcome:
@@ -399,7 +452,12 @@ def _worst(check: Check, loss: Loss, scorings: list[F64], lists: Lists) -> Outco
         # Small lists make the better counterexample, so theirs comes first.
         outcomes.append(check.outcome(loss, *synthetic_lists())._replace(queries=0))
     if check.on != "synthetic":
-        outcomes += [check.outcome(loss, scores, lists) for scores in scorings[: 1 if check.once else None]]
+        outcomes += [
+            check.outcome(loss, scores, lists) for scores in scorings[: 1 if check.once else None]
+        ]
     order = (FAILS, HOLDS, DOES_NOT_APPLY)
-    worst = min(outcomes, key=lambda o: (order.index(o.status), math.inf if math.isnan(o.margin) else o.margin))
+    worst = min(
+        outcomes,
+        key=lambda o: (order.index(o.status), math.inf if math.isnan(o.margin) else o.margin),
+    )
     return worst._replace(queries=outcomes[-1].queries)

@@ -1,7 +1,7 @@
 """The laws that every loss obeys: derivatives, ties, extremes, threads, random numbers.
 
-Most are checked on small synthetic lists, where a violation makes a readable counterexample; those that any lists can
-show to be broken are also checked on the user's data.
+Most are checked on small synthetic lists, where a violation makes a readable counterexample; those
+that any lists can show to be broken are also checked on the user's data.
 """
 
 from __future__ import annotations
@@ -36,13 +36,20 @@ _MOST_PLACES = 40
 _WIDE = 1e-4
 _NARROW = 1e-8
 _LONG = 50_000
-# A list of this many documents shows how long one of `_LONG` takes, if every two documents are compared.
+# A list of this many documents shows how long one of `_LONG` takes, if every two documents are
+# compared.
 _LONG_TRIAL = 2_000
 _MOST_SECONDS = 600.0
-# Parameters that take the random numbers out of a loss of this library, one after the other until none are left.
+# Parameters that take the random numbers out of a loss of this library, one after the other until
+# none are left.
 _SETTLED: dict[str, Any] = {
-    "noise": None, "assignment": "hard", "extend": "all", "gamma": 0.5, "estimator": "exact", "spread": 0.0,
-}  # fmt: skip
+    "noise": None,
+    "assignment": "hard",
+    "extend": "all",
+    "gamma": 0.5,
+    "estimator": "exact",
+    "spread": 0.0,
+}
 
 _EXTREMES: dict[str, tuple[list[float], list[float]]] = {
     "scores 1e6 apart": ([1e6, 0.0, -1e6, 5e5, 2e6], [0, 1, 2, 0, 3]),
@@ -50,7 +57,10 @@ _EXTREMES: dict[str, tuple[list[float], list[float]]] = {
     "two groups of scores 1e6 apart": ([1e6, 1e6, 0.0, 0.0, 0.0], [1, 0, 4, 0, 3]),
     "equal scores": ([0.0, 0.0, 0.0, 0.0], [3, 0, 1, 1]),
     "equal labels": ([0.5, -1.0, 2.0], [2, 2, 2]),
-    "scores some hundreds apart": ([300.0, -250.0, 100.0, 41.0, 39.0, -41.0, 0.0], [0, 1, 2, 3, 4, 1, 0]),
+    "scores some hundreds apart": (
+        [300.0, -250.0, 100.0, 41.0, 39.0, -41.0, 0.0],
+        [0, 1, 2, 3, 4, 1, 0],
+    ),
     "a single document": ([3.0], [4]),
     "a single document that is not relevant": ([3.0], [0]),
 }
@@ -78,7 +88,8 @@ def _not_registered(loss: Loss, *_: Any) -> str | None:
 
 
 _no_zero_sum = about(
-    "derivatives of losses that ignore shifts", lambda loss, *_: loss.gradient_is_derivative and loss.ignores_shifts
+    "derivatives of losses that ignore shifts",
+    lambda loss, *_: loss.gradient_is_derivative and loss.ignores_shifts,
 )
 
 
@@ -100,7 +111,9 @@ def _runs(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 def _derivative(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """the gradient is the derivative of the loss, with its weights, targets and noise held fixed"""
     step, longest = 3, lists.longest
-    places = sorted(set(np.linspace(0, longest - 1, min(longest, _MOST_PLACES)).astype(int).tolist()))
+    places = sorted(
+        set(np.linspace(0, longest - 1, min(longest, _MOST_PLACES)).astype(int).tolist())
+    )
     tried = np.isin(np.arange(scores.size) - lists.offsets[lists.query], places)
     objective = _bound(loss, lists)
     function = objective.frozen(scores, step).values
@@ -118,7 +131,8 @@ def _derivative(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     slopes = slopes_within(WIDTH)
     wrong = tried & too_far(slopes)
     if wrong.any():
-        # Next to a large value the difference of a narrow step is rounding; of two wide ones, curvature cancels.
+        # Next to a large value the difference of a narrow step is rounding; of two wide ones,
+        # curvature cancels.
         slopes = (4.0 * slopes_within(_WIDE) - slopes_within(2.0 * _WIDE)) / 3.0
         wrong &= too_far(slopes, rounding(_WIDE))
     if wrong.any():
@@ -136,7 +150,9 @@ def _derivative(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 
 @_law("frozen")
 def _frozen(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
-    """with its weights, targets and noise held fixed at some scores, the loss has its own value there"""
+    """with its weights, targets and noise held fixed at some scores, the loss has its own value
+    there
+    """
     objective = _bound(loss, lists)
     held: Results = {"value": objective.frozen(scores, 2).values(scores)}
     yield from _unlike(held, {"value": objective.values(scores, 2)}, lists)
@@ -144,7 +160,9 @@ def _frozen(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 
 @_law("finite", on="both")
 def _finite(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
-    """gradients, hessians and values are finite, no hessian is below 0, also at scores a million times as large"""
+    """gradients, hessians and values are finite, no hessian is below 0, also at scores a million
+    times as large
+    """
     objective = _bound(loss, lists)
     yield from not_finite(results(objective, scores))
     for found in not_finite(results(objective, 1e6 * scores)):
@@ -195,12 +213,21 @@ def _order(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     order = np.lexsort((np.random.default_rng(5).random(scores.size), query))
 
     def sorted_results(s: F64, y: F64) -> Results:
-        # Documents with the same score and label are interchangeable: their results are compared as sets.
+        # Documents with the same score and label are interchangeable: their results are compared as
+        # sets.
         found = results(subject.bind(y, lists.offsets), s)
-        return {name: p if name == "value" else p[np.lexsort((p, y, s, query))] for name, p in found.items()}
+        return {
+            name: p if name == "value" else p[np.lexsort((p, y, s, query))]
+            for name, p in found.items()
+        }
 
-    moved, plain = sorted_results(scores[order], lists.labels[order]), sorted_results(scores, lists.labels)
-    yield from _unlike(moved, plain, lists, 1e-9, 1e-12 * _size(plain), expected="as in another order")
+    moved, plain = (
+        sorted_results(scores[order], lists.labels[order]),
+        sorted_results(scores, lists.labels),
+    )
+    yield from _unlike(
+        moved, plain, lists, 1e-9, 1e-12 * _size(plain), expected="as in another order"
+    )
 
 
 @_law("shift", unless=_sees_scores, on="both")
@@ -211,7 +238,9 @@ def _shift(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     shift = np.where(lists.query % 2 == 0, 4.0, -2.0)
     objective = _bound(loss, lists)
     moved, plain = results(objective, exact + shift, 1), results(objective, exact, 1)
-    yield from _unlike(moved, plain, lists, 1e-9, 1e-12 * _size(plain), expected="as without the constant")
+    yield from _unlike(
+        moved, plain, lists, 1e-9, 1e-12 * _size(plain), expected="as without the constant"
+    )
 
 
 @_law("zero-sum", unless=_no_zero_sum, on="both")
@@ -219,7 +248,9 @@ def _zero_sum(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """the gradient adds up to 0 in every query"""
     grad = _bound(loss, lists).gradients(scores)[0]
     totals = query_sums(grad, lists.offsets)
-    wrong = np.flatnonzero(~(np.abs(totals) <= 1e-12 * (1.0 + query_sums(np.abs(grad), lists.offsets))))
+    wrong = np.flatnonzero(
+        ~(np.abs(totals) <= 1e-12 * (1.0 + query_sums(np.abs(grad), lists.offsets)))
+    )
     for query in wrong:
         yield f"it adds up to {totals[query]:g} in query {query}"
 
@@ -232,7 +263,9 @@ def _threads(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
         with small_shares():
             several = _bound(loss, lists, n_jobs=threads)
         assert len(several._ranges) > 1, "nothing is shared out"
-        for other in _other_bits(results(several, s, 4), results(_bound(loss, lists, n_jobs=1), s, 4)):
+        for other in _other_bits(
+            results(several, s, 4), results(_bound(loss, lists, n_jobs=1), s, 4)
+        ):
             yield f"another {other} on {threads} threads than on one, in {kind}"
 
 
@@ -255,10 +288,12 @@ def _repeat(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 @_law("seed")
 def _seed_and_step(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """step and seed matter if the loss says that it is random, and only then"""
-    # The rankings of a soft assignment differ from the hard one only where scores are near each other, and documents
-    # are missed only in lists longer than the cutoff.
+    # The rankings of a soft assignment differ from the hard one only where scores are near each
+    # other, and documents are missed only in lists longer than the cutoff.
     more = {"spread": 1.0} if hasattr(loss, "spread") else {}
-    more |= {"k": 2} if getattr(loss, "extend", None) == "random" and getattr(loss, "k", None) else {}
+    more |= (
+        {"k": 2} if getattr(loss, "extend", None) == "random" and getattr(loss, "k", None) else {}
+    )
     subject = dataclasses.replace(loss, **more)  # type: ignore[arg-type]
 
     def gradient(seed: int, step: int) -> Floats:
@@ -294,14 +329,18 @@ def _weights(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
         name: (weights if name == "value" else weights[lists.query]) * part
         for name, part in results(_bound(loss, lists), scores).items()
     }
-    yield from _unlike(weighted, wanted, lists, 1e-12, expected="weight times the result without weights")
+    yield from _unlike(
+        weighted, wanted, lists, 1e-12, expected="weight times the result without weights"
+    )
 
 
 @_law("extremes")
 def _extremes(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """results are finite, in float32 as in float64: scores 1e6 apart, ties, single documents"""
     for (what, (extreme, labels)), kind in itertools.product(_EXTREMES.items(), _KINDS):
-        for found in _extreme(loss, np.array(extreme, dtype=kind), Lists.of(labels, [0, len(labels)], None)):
+        for found in _extreme(
+            loss, np.array(extreme, dtype=kind), Lists.of(labels, [0, len(labels)], None)
+        ):
             yield f"{what}, {kind}: {found}"
 
 
@@ -326,7 +365,8 @@ def _large_labels(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     for top in (32, 100, 1000):
         subjects = [loss]
         if isinstance(loss, SmoothedLoss):
-            # A shift by such a label takes the document out of reach of the others, and one draw may have any sign.
+            # A shift by such a label takes the document out of reach of the others, and one draw
+            # may have any sign.
             subjects.append(dataclasses.replace(loss, mu=0.0, samples=64))
         for subject in subjects:
             parts = results(subject.bind([0, top, 0], [0, 3]), np.zeros(3))
@@ -425,7 +465,12 @@ def _where(name: str, at: int, lists: Lists) -> str:
 
 
 def _unlike(
-    found: Results, wanted: Results, lists: Lists, rtol: float = 0.0, atol: float = 0.0, expected: str = "the same"
+    found: Results,
+    wanted: Results,
+    lists: Lists,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    expected: str = "the same",
 ) -> Iterator[str]:
     """Yield where results differ most."""
     for name, part in found.items():

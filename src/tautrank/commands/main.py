@@ -1,4 +1,6 @@
-"""The command line: the commands in order, and what their errors, warnings and interruptions print."""
+"""The command line: the commands in order, and what their errors, warnings and interruptions
+print.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,28 @@ from tautrank.commands.options import flag, group, takes_groups
 from tautrank.commands.output import ERR, OUT
 from tautrank.errors import TautrankError, TautrankWarning
 
-# Where each command is, in the order in which a new user meets them; a group of commands is `<name>_app` there.
+# Where each command is, in the order in which a new user meets them; a group of commands is
+# `<name>_app` there.
 _PLACES = {
-    "demo": "training", "data": "using", "train": "training", "evaluate": "using", "rank": "using", "explain": "using",
-    "model": "using", "export": "using", "compare": "training", "tune": "training", "study": "study", "theory": "using",
-}  # fmt: skip
+    "demo": "training",
+    "data": "using",
+    "train": "training",
+    "evaluate": "using",
+    "rank": "using",
+    "explain": "using",
+    "model": "using",
+    "export": "using",
+    "compare": "training",
+    "tune": "training",
+    "study": "study",
+    "theory": "using",
+}
 
 
 class _Commands(TyperGroup):
-    """The group of all commands; each is imported when it is asked for, so that none waits for what another needs."""
+    """The group of all commands; each is imported when it is asked for, so that none waits for what
+    another needs.
+    """
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given | {"commands": dict.fromkeys(_PLACES)})
@@ -49,20 +64,28 @@ class _Commands(TyperGroup):
 
 
 def _plain(command: Any) -> Any:
-    """Let the help of a command, or of a group's commands, say DATA where Typer says {DATA} and DATA <list[Path]>.
+    """Let the help of a command, or of a group's commands, say DATA where Typer says {DATA} and
+    DATA <list[Path]>.
 
     In lists of commands, Click would cut their first sentences short.
     """
     for each in [command, *getattr(command, "commands", {}).values()]:
         each.short_help = each.get_short_help_str(1000)
-        for argument in (parameter for parameter in each.params if isinstance(parameter, TyperArgument)):
+        for argument in (
+            parameter for parameter in each.params if isinstance(parameter, TyperArgument)
+        ):
             name = f"{argument.metavar}..." if argument.nargs == -1 else argument.metavar
             shown = name if argument.required else f"[{name}]"
-            vars(argument).update(_usage_display_name=lambda shown=shown: shown, display_type_rich=lambda ctx: None)
+            vars(argument).update(
+                _usage_display_name=lambda shown=shown: shown, display_type_rich=lambda ctx: None
+            )
     return command
 
 
-_HOW: dict[str, Any] = {"pretty_exceptions_enable": False, "context_settings": {"help_option_names": ["-h", "--help"]}}
+_HOW: dict[str, Any] = {
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
 app = group("Learning to rank that optimises the ranking metric itself.", cls=_Commands, **_HOW)
 
 
@@ -79,7 +102,11 @@ def main(arguments: list[str] | None = None) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("always", TautrankWarning)
             warnings.showwarning = _show_warning
-            app(args=arguments, prog_name="tautrank", obj=sys.argv[1:] if arguments is None else arguments)
+            app(
+                args=arguments,
+                prog_name="tautrank",
+                obj=sys.argv[1:] if arguments is None else arguments,
+            )
     except TautrankError as error:
         ERR.print(Text.assemble(("error:", "bold red"), f" {error}"))
         sys.exit(2)

@@ -34,7 +34,9 @@ def group(text: str, **given: Any) -> typer.Typer:
         text: help text.
         given: more options of `typer.Typer`.
     """
-    return typer.Typer(help=text, no_args_is_help=True, add_completion=False, rich_markup_mode=None, **given)
+    return typer.Typer(
+        help=text, no_args_is_help=True, add_completion=False, rich_markup_mode=None, **given
+    )
 
 
 def option(text: str, default: Any = None, *names: str) -> Any:
@@ -80,7 +82,11 @@ def argument(text: str, default: Any = ..., shown: str = "DATA") -> Any:
 
 
 AS_JSON = flag("Print JSON instead of a table.", "--json")
-IMPORTED = option("Python file or module that registers your own loss or metric. Its code is run.", None, "--import")
+IMPORTED = option(
+    "Python file or module that registers your own loss or metric. Its code is run.",
+    None,
+    "--import",
+)
 MEMORY = option("Memory limit, such as 3G: features stay in the file and are read in chunks.")
 MODEL = argument("Model of 'tautrank train', LightGBM or XGBoost.", shown="MODEL")
 SEED = option("Random seed.", 0)
@@ -92,18 +98,25 @@ class Reading:
 
     zero_based: bool = flag("Feature indices in LETOR text start at 0.", "--zero-based")
     allow_nan: bool = flag("Read 'nan' as a missing value.", "--allow-nan")
-    cache: bool | None = option("Keep the parsed data next to the file; default for files of 64 MiB or more.")
+    cache: bool | None = option(
+        "Keep the parsed data next to the file; default for files of 64 MiB or more."
+    )
     label: str = option("Label column of a table (Parquet, Arrow, CSV, JSON lines).", "label")
     qid: str = option("Query id column of a table.", "qid")
     doc: str | None = option("Document id column of a table.")
-    features: list[str] | None = several("Feature columns of a table; default all other columns of numbers.")
+    features: list[str] | None = several(
+        "Feature columns of a table; default all other columns of numbers."
+    )
     drop: list[str] | None = several("Columns of a table to leave out.")
     categorical: list[str] | None = several("Columns of a table that hold categories.")
     separator: str | None = option("Character that separates the columns of CSV; default a comma.")
 
     def given(self) -> dict[str, Any]:
         """The options of `read_data`."""
-        columns = {name: names_of(getattr(self, name), f"--{name}") for name in ("features", "drop", "categorical")}
+        columns = {
+            name: names_of(getattr(self, name), f"--{name}")
+            for name in ("features", "drop", "categorical")
+        }
         return dataclasses.asdict(self) | columns
 
     def file(self, path: Path, *, unlabelled: bool = False) -> RankingData:
@@ -111,27 +124,38 @@ class Reading:
         with reading_bar(f"reading {path.name}") as report:
             return read_data(path, unlabelled=unlabelled, progress=report, **self.given())
 
-    def files(self, *paths: Path | None, **aside: str | None) -> tuple[list[RankingData], dict[str, Any]]:
+    def files(
+        self, *paths: Path | None, **aside: str | None
+    ) -> tuple[list[RankingData], dict[str, Any]]:
         """Read the given files of one data set and align their feature columns.
 
         Args:
             *paths: the files, the training data first; None for one that was not given.
-            **aside: names of columns of the first file that hold numbers which are no features, by what `fit` calls
-                them; their values are returned by the same names.
+            **aside: names of columns of the first file that hold numbers which are no features, by
+                what `fit` calls them; their values are returned by the same names.
         """
         given = [path for path in paths if path is not None]
         require_files(*given)
         named = {kind: name for kind, name in aside.items() if name is not None}
-        asked = dataclasses.replace(self, features=[*self.features, *named.values()]) if self.features else self
+        asked = (
+            dataclasses.replace(self, features=[*self.features, *named.values()])
+            if self.features
+            else self
+        )
         parts, values = [asked.file(given[0])], dict[str, Any]()
         for kind, name in named.items():
             parts[0], values[kind] = set_aside(parts[0], name, f"{given[0]}: {kind}")
         return same_columns([*parts, *map(self.file, given[1:])], given), values
 
     def in_files(
-        self, *paths: Path | None, memory: str | None = None, client: Any = None, unlabelled: bool = False
+        self,
+        *paths: Path | None,
+        memory: str | None = None,
+        client: Any = None,
+        unlabelled: bool = False,
     ) -> list[RankingData]:
-        """Read files whose features stay there: labels and queries now, features in chunks or on a cluster's workers.
+        """Read files whose features stay there: labels and queries now, features in chunks or on a
+        cluster's workers.
 
         Args:
             *paths: files or patterns of one data set, the training data first.
@@ -140,7 +164,9 @@ class Reading:
             unlabelled: whether a table needs no label column.
         """
         if wrong := [name for name in ("doc", "categorical", "separator") if getattr(self, name)]:
-            raise OptionError(f"--{wrong[0]}: needs the data in memory; expected no --memory, --cluster or --workers")
+            raise OptionError(
+                f"--{wrong[0]}: needs the data in memory; expected no --memory, --cluster or --workers"
+            )
         asked, found = self.given(), list[RankingData]()
         text = {name: asked[name] for name in ("zero_based", "allow_nan")}
         table = {name: asked[name] for name in ("label", "qid", "drop", "features") if asked[name]}
@@ -157,14 +183,18 @@ class Reading:
     def folder(self, path: Path, fold: int) -> Splits:
         """Read one fold of a data set's folder."""
         with reading_bar(f"reading {path}"):
-            return read_folder(path, fold, zero_based=self.zero_based, allow_nan=self.allow_nan, cache=self.cache)
+            return read_folder(
+                path, fold, zero_based=self.zero_based, allow_nan=self.allow_nan, cache=self.cache
+            )
 
     def parts(self, path: Path, fold: int) -> dict[str, RankingData]:
         """Read a file, or the parts of one fold of a folder, by name."""
         if not path.is_dir():
             return {str(path): self.file(path)}
         parts = self.folder(path, fold)._asdict()
-        return {f"{path.name or path}/{name}": part for name, part in parts.items() if part is not None}
+        return {
+            f"{path.name or path}/{name}": part for name, part in parts.items() if part is not None
+        }
 
     def scored(self, scores: Path, data: Path) -> Judged:
         """Read scores and the data they belong to, or a TREC run and its relevance judgments."""
@@ -174,22 +204,31 @@ class Reading:
     def for_ranker(
         self, ranker: Ranker, path: Path, *, unlabelled: bool = False, memory: str | None = None
     ) -> RankingData:
-        """Read one file and align it with the columns that a ranker was fitted on; with `memory`, in chunks."""
+        """Read one file and align it with the columns that a ranker was fitted on; with `memory`,
+        in chunks.
+        """
         known = dataclasses.replace(self, categorical=[*ranker.categories_] or None)
         if memory is None:
             data = known.file(path, unlabelled=unlabelled)
         else:
             (data,) = known.in_files(path, memory=memory, unlabelled=unlabelled)
-        return columns_of_model(data, ranker.n_features_in_, getattr(ranker, "feature_names_in_", None), path)
+        return columns_of_model(
+            data, ranker.n_features_in_, getattr(ranker, "feature_names_in_", None), path
+        )
 
     def changed(self) -> dict[str, Any]:
         """The options that were given, without those of the cache, which change no result."""
         usual = {field.name: field.default.default for field in dataclasses.fields(self)}  # type: ignore[union-attr]
-        return {name: value for name, value in vars(self).items() if value != usual[name] and name != "cache"}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if value != usual[name] and name != "cache"
+        }
 
 
 def load_ranker(model: Path, *data: Path) -> Ranker:
-    """Read a model; refuse a file that is none, or data that is not there, before importing what models need.
+    """Read a model; refuse a file that is none, or data that is not there, before importing what
+    models need.
 
     Args:
         model: the file of the model.
@@ -205,7 +244,8 @@ def load_ranker(model: Path, *data: Path) -> Ranker:
 
 
 def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace every parameter of a command that is a group of options, such as `Reading`, by its options.
+    """Replace every parameter of a command that is a group of options, such as `Reading`, by its
+    options.
 
     Args:
         command: function for Typer whose parameters are all keyword-only.
@@ -222,16 +262,21 @@ def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def with_options(**given: Any) -> None:
         for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in dataclasses.fields(group)})
+            given[name] = group(
+                **{field.name: given.pop(field.name) for field in dataclasses.fields(group)}
+            )
         command(**given)
 
     with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    with_options.__annotations__ = {
+        parameter.name: parameter.annotation for parameter in parameters
+    }
     return with_options
 
 
 def names_of(texts: list[str] | None, option: str) -> list[str]:
-    """Return the names given to an option that may be repeated and takes several, separated by commas.
+    """Return the names given to an option that may be repeated and takes several, separated by
+    commas.
 
     Commas inside parentheses belong to a name.
 
@@ -246,14 +291,17 @@ def names_of(texts: list[str] | None, option: str) -> list[str]:
     for text in texts or []:
         names = split_at_commas(text)
         if not names:
-            example = {"--metrics": "ndcg@10,map", "--list-features": "bm25,price"}.get(option, "lambdarank,xendcg")
+            example = {"--metrics": "ndcg@10,map", "--list-features": "bm25,price"}.get(
+                option, "lambdarank,xendcg"
+            )
             raise OptionError(f"{option}: found no name; expected names such as '{example}'")
         found += names
     return found
 
 
 def metrics_of(texts: list[str] | None, default: Sequence[str], **given: Any) -> list[Metric]:
-    """Return the metrics named by an option, or those of the default that the tool of ``--like`` has.
+    """Return the metrics named by an option, or those of the default that the tool of ``--like``
+    has.
 
     Args:
         texts: values of the option as typed; None if it was not given.

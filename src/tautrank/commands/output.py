@@ -19,7 +19,9 @@ OUT = Console(highlight=False, soft_wrap=False)
 """Standard output: results."""
 
 ERR = Console(stderr=True, highlight=False, markup=False, soft_wrap=not sys.stderr.isatty())
-"""Standard error: progress, notes and errors; wrapped between words in a terminal, unwrapped in a file."""
+"""Standard error: progress, notes and errors; wrapped between words in a terminal, unwrapped in a
+file.
+"""
 
 
 def say(text: str, style: str | None = None) -> None:
@@ -88,7 +90,8 @@ def reading_bar(what: str) -> Iterator[Callable[[float], None]]:
 
 @contextmanager
 def trainings_bar(kept: str = "") -> Iterator[Trainings]:
-    """Show a progress bar of finished trainings; one line per training if standard error is not a terminal.
+    """Show a progress bar of finished trainings; one line per training if standard error is not a
+    terminal.
 
     Args:
         kept: where finished trainings are kept and how to continue, for a user who interrupts them.
@@ -100,7 +103,9 @@ def trainings_bar(kept: str = "") -> Iterator[Trainings]:
     except KeyboardInterrupt:
         if not kept or not shown.total:
             raise
-        raise KeyboardInterrupt(f": {shown.done} of {shown.total} trainings are kept{kept}") from None
+        raise KeyboardInterrupt(
+            f": {shown.done} of {shown.total} trainings are kept{kept}"
+        ) from None
 
 
 class Trainings:
@@ -130,7 +135,13 @@ def _bar(*, counted: bool = False) -> Progress:
     what, bar, left = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
     columns = (MofNCompleteColumn(), bar, left, what) if counted else (what, bar, left)
     # Losses differ in speed and take turns, so the last few trainings say little about the rest.
-    return Progress(*columns, console=ERR, transient=True, speed_estimate_period=600, disable=not ERR.is_terminal)
+    return Progress(
+        *columns,
+        console=ERR,
+        transient=True,
+        speed_estimate_period=600,
+        disable=not ERR.is_terminal,
+    )
 
 
 def duration_text(seconds: float) -> str:

@@ -7,7 +7,16 @@ import sys
 from pathlib import Path
 
 from tautrank.arguments import job_count
-from tautrank.commands.options import AS_JSON, IMPORTED, SEED, argument, flag, group, option, register_own_losses
+from tautrank.commands.options import (
+    AS_JSON,
+    IMPORTED,
+    SEED,
+    argument,
+    flag,
+    group,
+    option,
+    register_own_losses,
+)
 from tautrank.commands.output import OUT, json_text, print_json, say, show, trainings_bar
 from tautrank.errors import TautrankError, unknown
 from tautrank.experiments.data_source import DataSource, read_source
@@ -21,16 +30,29 @@ from tautrank.papers.run import StudyStore, make_plan
 from tautrank.report.tables import facts
 from tautrank.report.terminal import study_list
 
-study_app = group("Repeat the papers' tables and figures on your data. Stop, resume, distribute over a cluster.")
+study_app = group(
+    "Repeat the papers' tables and figures on your data. Stop, resume, distribute over a cluster."
+)
 
-_FORMS = {".html": "to_html", ".md": "to_markdown", ".tex": "to_latex", ".csv": "to_csv", ".json": "to_dict"}
+_FORMS = {
+    ".html": "to_html",
+    ".md": "to_markdown",
+    ".tex": "to_latex",
+    ".csv": "to_csv",
+    ".json": "to_dict",
+}
 _MOST_FAILURES = 5  # on the terminal; a report lists all of them
 
 _STORE = argument("Store of a study.", shown="STORE")
-_DATA = option("Folder, file, or simulated:mslr:200 (200 queries like MSLR); three times for train, valid, test.")
+_DATA = option(
+    "Folder, file, or simulated:mslr:200 (200 queries like MSLR); three times for train, valid, test."
+)
 _FOLD = option("The only fold (or set) to use from a folder.")
 _WORKERS = option("Number of processes that train in parallel; default one per core.")
-_DASK = option("Run on Dask: address or file of a scheduler, or 'local' for --workers processes on this machine.", "")
+_DASK = option(
+    "Run on Dask: address or file of a scheduler, or 'local' for --workers processes on this machine.",
+    "",
+)
 
 
 @study_app.command("list")
@@ -41,7 +63,12 @@ def list_studies(as_json: bool = AS_JSON) -> None:
     """
     studies = CATALOGUE.values()
     if as_json:
-        print_json([{"name": s.name, "title": s.title, "paper": s.paper, "claim": s.claim} for s in studies])
+        print_json(
+            [
+                {"name": s.name, "title": s.title, "paper": s.paper, "claim": s.claim}
+                for s in studies
+            ]
+        )
         return
     for paper, table in study_list(list(studies)).items():
         say(paper, style="bold")
@@ -54,12 +81,16 @@ def run(
     data: list[str] | None = _DATA,
     store: Path | None = option("File that stores finished trials; default NAME.db."),
     trials: int | None = option("Number of repetitions; default the paper's."),
-    configs: int | None = option("Number of configurations to choose from on validation data; 0 for no tuning."),
+    configs: int | None = option(
+        "Number of configurations to choose from on validation data; 0 for no tuning."
+    ),
     trees: int | None = option("Maximum number of trees; default the paper's."),
     workers: int | None = _WORKERS,
     dask: str = _DASK,
     fold: int | None = _FOLD,
-    recipe: str = option("Data set whose parameters to use; default the one the data resembles.", ""),
+    recipe: str = option(
+        "Data set whose parameters to use; default the one the data resembles.", ""
+    ),
     seed: int = SEED,
     jobs: int = option("Number of threads per training.", 1, "--jobs", "-j"),
     as_json: bool = AS_JSON,
@@ -72,7 +103,9 @@ def run(
     """
     study = find_study(name)
     budget = Budget(trials, configs, trees)
-    plan = make_plan(study, data or "", budget=budget, fold=fold, recipe=recipe, seed=seed, n_jobs=jobs)
+    plan = make_plan(
+        study, data or "", budget=budget, fold=fold, recipe=recipe, seed=seed, n_jobs=jobs
+    )
     path = store or Path(f"{name}.db")
     with StudyStore(path, plan, shlex.join(["tautrank", *sys.argv[1:]])) as opened:
         _run(opened, workers, dask, as_json)
@@ -99,7 +132,9 @@ def resume(
 
 
 @study_app.command("status")
-def status(store: Path = _STORE, imported: list[str] | None = IMPORTED, as_json: bool = AS_JSON) -> None:
+def status(
+    store: Path = _STORE, imported: list[str] | None = IMPORTED, as_json: bool = AS_JSON
+) -> None:
     """Show the progress of a study, even while it runs.
 
     Example: tautrank study status xe-table1.db
@@ -110,7 +145,14 @@ def status(store: Path = _STORE, imported: list[str] | None = IMPORTED, as_json:
     waiting = counts["planned"] - counts["done"] - counts["failed"]
     if as_json:
         facts = ("study", "data", "data_fingerprint", "tautrank", "command", "created")
-        print_json({**counts, "waiting": waiting, "running": running or None, **{name: meta[name] for name in facts}})
+        print_json(
+            {
+                **counts,
+                "waiting": waiting,
+                "running": running or None,
+                **{name: meta[name] for name in facts},
+            }
+        )
         return
     say(f"{meta['study']} on {meta['data']}")
     done = f"{counts['done']:,} of {counts['planned']:,} trainings are done"
@@ -124,11 +166,14 @@ def status(store: Path = _STORE, imported: list[str] | None = IMPORTED, as_json:
 @study_app.command("report")
 def report(
     store: Path = _STORE,
-    output: Path | None = option("File to write: .html, .md, .tex, .csv or .json.", None, "--output", "-o"),
+    output: Path | None = option(
+        "File to write: .html, .md, .tex, .csv or .json.", None, "--output", "-o"
+    ),
     imported: list[str] | None = IMPORTED,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Show the results of a study next to the paper's own numbers. This also works while the study runs.
+    """Show the results of a study next to the paper's own numbers. This also works while the study
+    runs.
 
     Example: tautrank study report xe-table1.db -o report.html
 
@@ -150,7 +195,9 @@ def _open(store: Path, imported: list[str] | None, data: DataSource | None = Non
     return StudyStore(store, data=data)
 
 
-def _run(store: StudyStore, workers: int | None, dask: str, as_json: bool, *, retry_failed: bool = False) -> None:
+def _run(
+    store: StudyStore, workers: int | None, dask: str, as_json: bool, *, retry_failed: bool = False
+) -> None:
     how = f"tautrank study resume {shlex.quote(str(store.path))}"
     chosen = choose_workers(job_count(None) if workers is None else workers, dask)
     with trainings_bar(f"; continue with: {how}") as progress:
@@ -158,7 +205,9 @@ def _run(store: StudyStore, workers: int | None, dask: str, as_json: bool, *, re
             store.run(chosen, progress, retry_failed=retry_failed)
         except TautrankError as error:
             if progress.done:
-                raise type(error)(f"{error} (finished trials are kept; continue with: {how})") from None
+                raise type(error)(
+                    f"{error} (finished trials are kept; continue with: {how})"
+                ) from None
             raise
     _show(store, as_json)
 

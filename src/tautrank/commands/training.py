@@ -33,7 +33,9 @@ from tautrank.metrics import TOOLS
 from tautrank.names import split_at_commas
 
 _METRIC = option("Metric for validation and early stopping.", "ndcg@10")
-_LEARNING_RATE = option("Learning rate: the factor by which each tree is scaled.", Settings.learning_rate)
+_LEARNING_RATE = option(
+    "Learning rate: the factor by which each tree is scaled.", Settings.learning_rate
+)
 _LEAVES = option("Maximum number of leaves per tree.", Settings.num_leaves)
 _TOP = 5  # features that are named after a training
 
@@ -42,22 +44,30 @@ _TOP = 5  # features that are named after a training
 class Training:
     """The options of every command that trains with the user's parameters."""
 
-    engine: str = option("Engine for the losses of this library; 'tool:objective' names its own.", DEFAULT_ENGINE)
+    engine: str = option(
+        "Engine for the losses of this library; 'tool:objective' names its own.", DEFAULT_ENGINE
+    )
     imported: list[str] | None = options.IMPORTED
     trees: int = option("Maximum number of trees.", Settings.n_estimators)
     early_stopping: int = option(
-        "Stop after this many trees without a better validation value; 0: never.", Settings.early_stopping_rounds or 0
+        "Stop after this many trees without a better validation value; 0: never.",
+        Settings.early_stopping_rounds or 0,
     )
     list_features: str | None = option(
         "Features to describe relative to the list too: all, auto (by validation data), or names or numbers from 0."
     )
-    speed: str = option("exact, or fast for coarser bins and quantised gradients (LightGBM).", Settings.speed)
+    speed: str = option(
+        "exact, or fast for coarser bins and quantised gradients (LightGBM).", Settings.speed
+    )
     param: list[str] | None = option("Engine parameter as name=value; may be repeated.")
     seed: int = options.SEED
-    jobs: int | None = option("Number of threads; default by the size of the data.", None, "--jobs", "-j")
+    jobs: int | None = option(
+        "Number of threads; default by the size of the data.", None, "--jobs", "-j"
+    )
 
     def parameters(self, losses: Sequence[str], **others: Any) -> dict[str, Any]:
-        """Import the user's losses and return parameters of `Ranker`; refuse an engine that cannot train the losses.
+        """Import the user's losses and return parameters of `Ranker`; refuse an engine that cannot
+        train the losses.
 
         Args:
             losses: names of the losses to train.
@@ -70,16 +80,22 @@ class Training:
             for member in members_of(read_loss(loss)):
                 engine = engine_for(self.engine, member)
                 check_installed(engine.name)
-                if given and engine.name == self.engine:  # the tool knows the names, and is slow to import
+                if (
+                    given and engine.name == self.engine
+                ):  # the tool knows the names, and is slow to import
                     refuse(engine.wrong_names(member, [name for name in given if name not in own]))
         others["n_estimators"] = whole("--trees", self.trees, 1)
         others["early_stopping_rounds"] = self.early_stopping or None
-        if self.engine != DEFAULT_ENGINE:  # the default is left out, so that finished trainings are found again
+        if (
+            self.engine != DEFAULT_ENGINE
+        ):  # the default is left out, so that finished trainings are found again
             others["engine"] = self.engine
         if self.speed != Settings.speed:
             others["speed"] = choice("speed", self.speed, ("exact", "fast"))
         if (chosen := self.list_features) is not None:
-            named = {"all": True, "auto": "auto"}.get(chosen) or options.names_of([chosen], "--list-features")
+            named = {"all": True, "auto": "auto"}.get(chosen) or options.names_of(
+                [chosen], "--list-features"
+            )
             others["list_features"] = named
         return others | given
 
@@ -97,7 +113,9 @@ def engine_parameters(given: list[str] | None) -> dict[str, Any]:
     for item in given or []:
         name, equals, value = item.partition("=")
         if not equals or not name.strip():
-            raise OptionError(f"--param: found '{item}'; expected name=value, such as min_data_in_leaf=50")
+            raise OptionError(
+                f"--param: found '{item}'; expected name=value, such as min_data_in_leaf=50"
+            )
         result[name.strip()] = value
         with suppress(ValueError):
             result[name.strip()] = json.loads(value)
@@ -106,12 +124,18 @@ def engine_parameters(given: list[str] | None) -> dict[str, Any]:
 
 def train(
     *,
-    data: Path = argument("Training data (LETOR text or a table); several as 'part-*.parquet' with --workers."),
+    data: Path = argument(
+        "Training data (LETOR text or a table); several as 'part-*.parquet' with --workers."
+    ),
     model: Path = option("File to save the model in.", ..., "--model", "-o"),
     valid: Path | None = option("Validation data, for early stopping."),
-    loss: str = option("Loss to optimise, such as 'ndcg-loss2++'; 'committee' for six in one model.", "lambdarank"),
+    loss: str = option(
+        "Loss to optimise, such as 'ndcg-loss2++'; 'committee' for six in one model.", "lambdarank"
+    ),
     metric: str = _METRIC,
-    refit: bool = flag("Choose the number of trees by cross-validation, then train on all queries.", "--refit"),
+    refit: bool = flag(
+        "Choose the number of trees by cross-validation, then train on all queries.", "--refit"
+    ),
     training: Training,
     learning_rate: float = _LEARNING_RATE,
     leaves: int = _LEAVES,
@@ -122,10 +146,14 @@ def train(
         "Langevin boosting: shrinkage of the model before each tree. Default 1e-4 if a temperature is given."
     ),
     weights: str | None = option("Column of a table with the weight of each row's query."),
-    propensity: str | None = option("Column of a table with the probability that a user looked at the document."),
+    propensity: str | None = option(
+        "Column of a table with the probability that a user looked at the document."
+    ),
     init_model: Path | None = option("Model to add trees to, also one of LightGBM or XGBoost."),
     memory: str | None = options.MEMORY,
-    cluster: str | None = option("Train on a Dask cluster: the address of its scheduler, or its scheduler file."),
+    cluster: str | None = option(
+        "Train on a Dask cluster: the address of its scheduler, or its scheduler file."
+    ),
     workers: int | None = option("Train in this many worker processes of this machine."),
     reading: options.Reading,
 ) -> None:
@@ -143,10 +171,17 @@ def train(
         from tautrank.ranker.model_file import check_model
 
         check_model(init_model)
-    how: dict[str, Any] = {"langevin": langevin, "refit": refit, "random_state": training.seed, "n_jobs": training.jobs}
+    how: dict[str, Any] = {
+        "langevin": langevin,
+        "refit": refit,
+        "random_state": training.seed,
+        "n_jobs": training.jobs,
+    }
     elsewhere = [given for given in (memory, cluster, workers) if given is not None]
     if len(elsewhere) > 1:
-        raise OptionError("--memory, --cluster, --workers: found more than one; expected one of them")
+        raise OptionError(
+            "--memory, --cluster, --workers: found more than one; expected one of them"
+        )
     if elsewhere and (weights or propensity):
         raise OptionError("--weights, --propensity: need the data in memory; expected neither")
     with ExitStack() as stack:
@@ -154,12 +189,16 @@ def train(
             parts, aside = reading.files(data, valid, weights=weights, propensities=propensity)
         else:
             processes = whole("--workers", 1 if workers is None else workers, 1)
-            client = connect(cluster or LOCAL, processes, stack, "--cluster") if memory is None else None
+            client = (
+                connect(cluster or LOCAL, processes, stack, "--cluster") if memory is None else None
+            )
             parts, aside = reading.in_files(data, valid, memory=memory, client=client), {}
         interrupts = stack.enter_context(_interrupted())
         start = time.perf_counter()
         ranker = tr.Ranker(**{"loss": loss, "metric": judge, **how, **given})
-        ranker.fit(*parts, **aside, init_model=init_model, callbacks=[lambda step: bool(interrupts)])
+        ranker.fit(
+            *parts, **aside, init_model=init_model, callbacks=[lambda step: bool(interrupts)]
+        )
     ranker.save(model)
     summary = size_of(ranker)
     if ranker.best_score_ is not None:
@@ -182,14 +221,18 @@ def _how_it_went(ranker: Any, seconds: float) -> str:
         best = rounds.argmax() + 1
         text += f" to tree {rounds.size} of each member; after tree {best} no validation value of their sum was better"
     elif len(values) > ranker.n_trees_ == ranker.best_iteration_:
-        text += f" to tree {len(values)}; after tree {ranker.n_trees_} no validation value was better"
+        text += (
+            f" to tree {len(values)}; after tree {ranker.n_trees_} no validation value was better"
+        )
     top = ", ".join(f"{name} {share:.0%}" for name, share in top_features(ranker)[:_TOP])
     return f"{text}\ntop features by gain: {top}" if top else text
 
 
 @contextmanager
 def _interrupted() -> Iterator[list[int]]:
-    """Note Ctrl-C instead of raising, so that training ends after the current tree; a second one stops at once."""
+    """Note Ctrl-C instead of raising, so that training ends after the current tree; a second one
+    stops at once.
+    """
     seen: list[int] = []
 
     def note(number: int, frame: Any) -> None:
@@ -208,43 +251,72 @@ def _interrupted() -> Iterator[list[int]]:
 def compare(
     *,
     context: typer.Context,
-    data: list[str] = argument("Training data, or a data set's folder; with --runs the runs: FILE or NAME=FILE."),
-    runs: bool = flag("Compare existing TREC runs, or files of one score per line; nothing is trained.", "--runs"),
-    qrels: Path | None = option("Judgments for --runs: TREC qrels, or labelled data for files of scores."),
+    data: list[str] = argument(
+        "Training data, or a data set's folder; with --runs the runs: FILE or NAME=FILE."
+    ),
+    runs: bool = flag(
+        "Compare existing TREC runs, or files of one score per line; nothing is trained.", "--runs"
+    ),
+    qrels: Path | None = option(
+        "Judgments for --runs: TREC qrels, or labelled data for files of scores."
+    ),
     like: str | None = option(f"Tool whose rules the metrics follow: {', '.join(TOOLS)}."),
     test: Path | None = option("Test data; a folder has its own."),
     valid: Path | None = option("Validation data; default a fifth of the training queries."),
     fold: str = option("Folds to use from a folder: 1, or 1,2,3, or all.", "1"),
-    losses: list[str] | None = several("Losses; default LightGBM's LambdaRank and seven of ours.", "--losses", "-l"),
-    metrics: list[str] | None = several("Metrics; default ndcg@5,ndcg@10,map. The first decides.", "--metrics", "-m"),
+    losses: list[str] | None = several(
+        "Losses; default LightGBM's LambdaRank and seven of ours.", "--losses", "-l"
+    ),
+    metrics: list[str] | None = several(
+        "Metrics; default ndcg@5,ndcg@10,map. The first decides.", "--metrics", "-m"
+    ),
     repeats: int = option("Number of trainings per loss.", 5),
     vary: str = option("What differs between repeats: splits or seeds.", "splits"),
-    tune: int = option("Number of random configurations to choose from on validation data; 0 for no tuning.", 0),
+    tune: int = option(
+        "Number of random configurations to choose from on validation data; 0 for no tuning.", 0
+    ),
     alpha: float = option("Significance level.", 0.05),
     baseline: str = option("System that the others are compared with; default the first loss.", ""),
-    all_pairs: bool = flag("Compare every two systems, not only each with the baseline.", "--all-pairs"),
-    results: Path = option("File of finished trainings; the same command continues it.", Path("tautrank-results.db")),
+    all_pairs: bool = flag(
+        "Compare every two systems, not only each with the baseline.", "--all-pairs"
+    ),
+    results: Path = option(
+        "File of finished trainings; the same command continues it.", Path("tautrank-results.db")
+    ),
     training: Training,
     learning_rate: float = _LEARNING_RATE,
     leaves: int = _LEAVES,
-    workers: int | None = option("Number of trainings to run in parallel; default by the size of the data."),
+    workers: int | None = option(
+        "Number of trainings to run in parallel; default by the size of the data."
+    ),
     latex: bool = flag("Print a LaTeX table.", "--latex"),
     as_csv: bool = flag("Print CSV with all digits.", "--csv"),
     html: Path | None = option("Also write the table as an HTML page without scripts."),
-    report: Path | None = option("Also write an HTML page with figures; needs pip install 'tautrank[report]'."),
+    report: Path | None = option(
+        "Also write an HTML page with figures; needs pip install 'tautrank[report]'."
+    ),
     reading: options.Reading,
     as_json: bool = options.AS_JSON,
 ) -> None:
-    """Compare losses, or existing runs, and test the differences. Every loss is trained several times.
+    """Compare losses, or existing runs, and test the differences. Every loss is trained several
+    times.
 
-    Example: tautrank compare train.txt --test test.txt --losses lightgbm:lambdarank,ndcg-loss2++,xendcg
+    Example: tautrank compare train.txt --test test.txt --losses
+    lightgbm:lambdarank,ndcg-loss2++,xendcg
 
     Existing runs: tautrank compare --runs bm25.trec dense.trec --qrels qrels.txt
     """
-    from tautrank.experiments.compare import DEFAULT_LOSSES, DEFAULT_METRICS, compare_splits, comparison
+    from tautrank.experiments.compare import (
+        DEFAULT_LOSSES,
+        DEFAULT_METRICS,
+        compare_splits,
+        comparison,
+    )
 
     names = options.names_of(losses, "--losses") or list(DEFAULT_LOSSES)
-    given = {} if runs else training.parameters(names, learning_rate=learning_rate, num_leaves=leaves)
+    given = (
+        {} if runs else training.parameters(names, learning_rate=learning_rate, num_leaves=leaves)
+    )
     judges = options.metrics_of(metrics, DEFAULT_METRICS, like=like)
     tested: dict[str, Any] = {"alpha": alpha, "pairs": "all" if all_pairs else "baseline"}
     if report is not None:
@@ -263,11 +335,26 @@ def compare(
     elif qrels is not None:
         raise OptionError("--qrels: found without --runs; expected both, or neither")
     elif len(data) > 1:
-        raise OptionError(f"DATA: found {len(data)}; expected one file or folder (several are compared with --runs)")
+        raise OptionError(
+            f"DATA: found {len(data)}; expected one file or folder (several are compared with --runs)"
+        )
     else:
-        declared = comparison(names, judges, repeats=repeats, vary=vary, tune=tune, baseline=baseline, parameters=given)
+        declared = comparison(
+            names,
+            judges,
+            repeats=repeats,
+            vary=vary,
+            tune=tune,
+            baseline=baseline,
+            parameters=given,
+        )
         splits = _splits(Path(data[0]), valid, test, fold, reading)
-        how: dict[str, Any] = {"seed": training.seed, "store": results, "n_jobs": training.jobs, **tested}
+        how: dict[str, Any] = {
+            "seed": training.seed,
+            "store": results,
+            "n_jobs": training.jobs,
+            **tested,
+        }
         with trainings_bar(f" in {results}; the same command continues from there") as progress:
             result = compare_splits(declared, splits, **how, workers=workers, progress=progress)
     # The command line, ready to paste into a shell; None if `main` did not start it.
@@ -289,17 +376,35 @@ def compare(
 
 def _refuse_training(context: typer.Context) -> None:
     """Refuse options of trainings that are given with --runs."""
-    allowed = {"data", "runs", "qrels", "like", "metrics", "alpha", "latex", "as_csv", "html", "report", "as_json"}
-    allowed |= {"baseline", "all_pairs"} | {field.name for field in dataclasses.fields(options.Reading)}
+    allowed = {
+        "data",
+        "runs",
+        "qrels",
+        "like",
+        "metrics",
+        "alpha",
+        "latex",
+        "as_csv",
+        "html",
+        "report",
+        "as_json",
+    }
+    allowed |= {"baseline", "all_pairs"} | {
+        field.name for field in dataclasses.fields(options.Reading)
+    }
     for parameter in context.command.params:
         name = parameter.name or ""
         source = context.get_parameter_source(name)
         if name not in allowed and source is not None and source.name == "COMMANDLINE":
-            raise OptionError(f"{parameter.opts[0]}: found with --runs; expected it without, nothing is trained")
+            raise OptionError(
+                f"{parameter.opts[0]}: found with --runs; expected it without, nothing is trained"
+            )
 
 
 def _named(texts: Sequence[str]) -> dict[str, list[str]]:
-    """Return the runs of each system, by its name or that of its file; one that is named again has another run."""
+    """Return the runs of each system, by its name or that of its file; one that is named again has
+    another run.
+    """
     pairs = [text.rpartition("=") if not Path(text).exists() else ("", "", text) for text in texts]
     names = [name or Path(path).name.partition(".")[0] or path for name, _, path in pairs]
     found: dict[str, list[str]] = {}
@@ -308,15 +413,25 @@ def _named(texts: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def _splits(data: Path, valid: Path | None, test: Path | None, fold: str, reading: options.Reading) -> list[tr.Splits]:
+def _splits(
+    data: Path, valid: Path | None, test: Path | None, fold: str, reading: options.Reading
+) -> list[tr.Splits]:
     if not data.is_dir():
         if test is None:
-            raise OptionError("--test: found none; expected test data (only a folder brings its own)")
+            raise OptionError(
+                "--test: found none; expected test data (only a folder brings its own)"
+            )
         parts, _ = reading.files(data, valid, test)
         return [tr.Splits(parts[0], parts[1] if valid else None, parts[-1])]
     if test is not None or valid is not None:
-        raise OptionError(f"--test, --valid: found with the folder {data}; expected a folder's own parts")
-    numbers = [str(number) for number in tr.list_folds(data) or [1]] if fold == "all" else split_at_commas(fold)
+        raise OptionError(
+            f"--test, --valid: found with the folder {data}; expected a folder's own parts"
+        )
+    numbers = (
+        [str(number) for number in tr.list_folds(data) or [1]]
+        if fold == "all"
+        else split_at_commas(fold)
+    )
     if not numbers or not all(number.isdecimal() for number in numbers):
         raise OptionError(f"--fold: found '{fold}'; expected numbers such as 1 or 1,2, or all")
     return [reading.folder(data, int(number)) for number in numbers]
@@ -326,16 +441,24 @@ def tune(
     *,
     data: Path = argument("Training data (LETOR text or a table)."),
     valid: Path = option("Validation data, to choose a configuration by.", ...),
-    loss: list[str] | None = several("Loss, or losses to choose from; default lambdarank.", "--loss", "-l"),
+    loss: list[str] | None = several(
+        "Loss, or losses to choose from; default lambdarank.", "--loss", "-l"
+    ),
     metric: str = _METRIC,
     trials: int = option("Number of configurations to try, including those in the storage.", 50),
-    space: str = option("Search space: default, trees, stochasticrank, or a JSON file of ranges.", "default"),
+    space: str = option(
+        "Search space: default, trees, stochasticrank, or a JSON file of ranges.", "default"
+    ),
     sampler: str = option("random, or tpe, which samples near good earlier trials.", "random"),
     prune: bool = option("Stop a trial early if it is worse than the others.", True),
-    storage: Path | None = option("File that stores all trials; running the command again continues from it."),
+    storage: Path | None = option(
+        "File that stores all trials; running the command again continues from it."
+    ),
     timeout: float | None = option("Time limit in seconds."),
     model: Path | None = option("File to save the best model in.", None, "--model", "-o"),
-    refit: str = option("Data for the final training of the best model: train or train+valid.", "train"),
+    refit: str = option(
+        "Data for the final training of the best model: train or train+valid.", "train"
+    ),
     training: Training,
     workers: int = option("Number of trainings to run in parallel.", 1),
     reading: options.Reading,
@@ -344,7 +467,8 @@ def tune(
 ) -> None:
     """Search for the parameters that rank best on validation data. Needs Optuna.
 
-    Example: tautrank tune train.txt --valid vali.txt --loss lambdarank --storage tune.db --model best.taut
+    Example: tautrank tune train.txt --valid vali.txt --loss lambdarank --storage tune.db --model
+    best.taut
     """
     from tautrank.experiments.search import plan_search
     from tautrank.experiments.space import space_named_or_in_file
@@ -354,7 +478,12 @@ def tune(
     require_files(data, valid)
     losses = options.names_of(loss, "--loss") or ["lambdarank"]
     fixed = training.parameters(losses)
-    how: dict[str, Any] = {"sampler": sampler, "prune": prune, "n_trials": trials, "timeout": timeout}
+    how: dict[str, Any] = {
+        "sampler": sampler,
+        "prune": prune,
+        "n_trials": trials,
+        "timeout": timeout,
+    }
     how |= {"seed": training.seed, "n_jobs": training.jobs, "workers": workers, "storage": storage}
     how["refit"] = refit if model is not None else None
     plan = plan_search(losses, metric, space_named_or_in_file(space), fixed, **how)
@@ -385,16 +514,23 @@ def tune(
         say(result.note())
         say(f"best: {best_text(result)}")
         OUT.print(result.table())
-        say(f"The best of {len(result.trials)} scores is too optimistic: judge the model on test data.")
-        again_typed = train_command(result, str(data), str(valid), str(model or "best.taut"), **again)
-        OUT.print(f"The same model: {again_typed}", markup=False, soft_wrap=True)  # one line, to be copied
+        say(
+            f"The best of {len(result.trials)} scores is too optimistic: judge the model on test data."
+        )
+        again_typed = train_command(
+            result, str(data), str(valid), str(model or "best.taut"), **again
+        )
+        OUT.print(
+            f"The same model: {again_typed}", markup=False, soft_wrap=True
+        )  # one line, to be copied
 
 
 # ---- The demonstration: losses on synthetic web search, what ties do to a metric, and a committee
 
 _QUERIES, _FEATURES, _TREES, _REPEATS = 500, 100, 100, 3
-# Of five settings tried with an earlier committee (fewer trees, other features, another seed) it led by +.0039, -.0020,
-# +.0047 and +.0066 NDCG@10, and with this one by +.0056 (now +.0112): it was chosen to show a lead.
+# Of five settings tried with an earlier committee (fewer trees, other features, another seed) it
+# led by +.0039, -.0020, +.0047 and +.0066 NDCG@10, and with this one by +.0056 (now +.0112): it was
+# chosen to show a lead.
 _MORE_QUERIES, _MORE_FEATURES, _MORE_TREES = 3000, 60, 400
 _WORKERS: int | None = None  # all cores
 _READING = """\
@@ -425,7 +561,9 @@ def demo(seed: int = option("Random seed of the data and the training.", 0)) -> 
     """
     from tautrank.experiments.compare import DEFAULT_LOSSES
 
-    data = tr.simulate.simulate_web_search(_QUERIES, n_features=_FEATURES, mean_length=80, seed=seed)
+    data = tr.simulate.simulate_web_search(
+        _QUERIES, n_features=_FEATURES, mean_length=80, seed=seed
+    )
     say(f"1. Which loss wins? {len(DEFAULT_LOSSES)} of them, trained {_REPEATS} times each", "bold")
     say(f"{_QUERIES} queries of synthetic web search like MSLR; about a minute on 2 cores.")
     _demonstrate(data, DEFAULT_LOSSES, _REPEATS, seed, job_count(_WORKERS), _TREES, _READING)
@@ -436,17 +574,37 @@ def demo(seed: int = option("Random seed of the data and the training.", 0)) -> 
         say(f"  {ties:<9}{value:.4f}")
     say(_TIES)
     say(f"3. A committee adds several losses up, on {_MORE_QUERIES:,} queries", "bold")
-    data = tr.simulate.simulate_web_search(_MORE_QUERIES, n_features=_MORE_FEATURES, mean_length=60, seed=seed)
+    data = tr.simulate.simulate_web_search(
+        _MORE_QUERIES, n_features=_MORE_FEATURES, mean_length=60, seed=seed
+    )
     _demonstrate(data, ("lightgbm:lambdarank", "committee"), 1, seed, 1, _MORE_TREES, _COMMITTEE)
     say(_NEXT)
 
 
 def _demonstrate(
-    data: tr.RankingData, losses: Sequence[str], repeats: int, seed: int, workers: int, trees: int, reading: str
+    data: tr.RankingData,
+    losses: Sequence[str],
+    repeats: int,
+    seed: int,
+    workers: int,
+    trees: int,
+    reading: str,
 ) -> None:
     """Print a comparison on half of the queries."""
-    how: dict[str, Any] = {"losses": losses, "metrics": ["ndcg@10"], "repeats": repeats, "seed": seed}
-    how |= {"n_estimators": trees, "learning_rate": 0.1, "num_leaves": 15, "early_stopping_rounds": max(20, trees // 8)}
+    how: dict[str, Any] = {
+        "losses": losses,
+        "metrics": ["ndcg@10"],
+        "repeats": repeats,
+        "seed": seed,
+    }
+    how |= {
+        "n_estimators": trees,
+        "learning_rate": 0.1,
+        "num_leaves": 15,
+        "early_stopping_rounds": max(20, trees // 8),
+    }
     with trainings_bar() as progress:
-        result = tr.compare(*data.split([0.5, 0.2, 0.3], seed=seed), workers=workers, progress=progress, **how)
+        result = tr.compare(
+            *data.split([0.5, 0.2, 0.3], seed=seed), workers=workers, progress=progress, **how
+        )
     show(result, reading)

@@ -1,4 +1,6 @@
-"""The commands that train nothing: data info, evaluate, rank, explain, model info, export and theory check."""
+"""The commands that train nothing: data info, evaluate, rank, explain, model info, export and
+theory check.
+"""
 
 from __future__ import annotations
 
@@ -63,12 +65,20 @@ def data_info(
 
 def evaluate(
     *,
-    data: Path = argument("Labelled data (LETOR text or a table), or TREC qrels; - for standard input."),
-    scores: list[Path] | None = option("Scores, one per line, or a TREC run; - for standard input."),
+    data: Path = argument(
+        "Labelled data (LETOR text or a table), or TREC qrels; - for standard input."
+    ),
+    scores: list[Path] | None = option(
+        "Scores, one per line, or a TREC run; - for standard input."
+    ),
     model: Path | None = option("Model to score the documents with, instead of --scores."),
-    metrics: list[str] | None = several(f"Metrics; default {_DEFAULTS}. Known: {_KNOWN}.", "--metrics", "-m"),
+    metrics: list[str] | None = several(
+        f"Metrics; default {_DEFAULTS}. Known: {_KNOWN}.", "--metrics", "-m"
+    ),
     ties: str | None = option("Order of tied documents: worst (default), expected, best or input."),
-    empty: str | None = option("Value of queries without relevant documents: skip (default), zero or one."),
+    empty: str | None = option(
+        "Value of queries without relevant documents: skip (default), zero or one."
+    ),
     like: str | None = option(f"Tool whose rules the metrics follow: {', '.join(TOOLS)}."),
     imported: list[str] | None = options.IMPORTED,
     per_query: Path | None = option("Also write the values of every query to this CSV file."),
@@ -76,24 +86,31 @@ def evaluate(
     reading: options.Reading,
     as_json: bool = options.AS_JSON,
 ) -> None:
-    """Evaluate scores or a model by metrics. Rules for ties and for queries without relevant documents are explicit.
+    """Evaluate scores or a model by metrics. Rules for ties and for queries without relevant
+    documents are explicit.
 
-    Example: tautrank evaluate --scores scores.txt test.txt --metrics ndcg@10,err,map --ties expected
+    Example: tautrank evaluate --scores scores.txt test.txt --metrics ndcg@10,err,map --ties
+    expected
 
-    As another tool: tautrank evaluate --scores bm25.trec qrels.txt --metrics P@10,bpref --like trec_eval
+    As another tool: tautrank evaluate --scores bm25.trec qrels.txt --metrics P@10,bpref --like
+    trec_eval
     """
     from tautrank.report.terminal import evaluation_table
 
     options.register_own_losses(imported)
     chosen = options.metrics_of(metrics, _DEFAULT_METRICS, ties=ties, empty=empty, like=like)
     if scores and len(scores) > 1:
-        raise OptionError(f"--scores: found {len(scores)} files; expected one (tautrank compare --runs takes several)")
+        raise OptionError(
+            f"--scores: found {len(scores)} files; expected one (tautrank compare --runs takes several)"
+        )
     if scores and model is None:
         judged = reading.scored(scores[0], data)
     elif model is not None and not scores:
         ranker = options.load_ranker(model, data)
         documents = reading.for_ranker(ranker, data, memory=memory)
-        judged = Judged(ranker.predict(documents), documents.labels, documents.offsets, documents.qids)
+        judged = Judged(
+            ranker.predict(documents), documents.labels, documents.offsets, documents.qids
+        )
     else:
         found = "both" if scores else "neither"
         raise OptionError(f"--scores, --model: found {found}; expected one of them")
@@ -102,7 +119,9 @@ def evaluate(
         judged = judged.for_trec_eval()
         placed = np.unique([query_of(judged.offsets), judged.scores], axis=1)
         if judged.names is None and placed.shape[1] < judged.scores.size:
-            remarks += ["trec_eval ranks equal scores by document name; these documents have none and keep their order"]
+            remarks += [
+                "trec_eval ranks equal scores by document name; these documents have none and keep their order"
+            ]
     lists = (judged.scores, judged.labels, judged.offsets)
     result = tr.evaluate(chosen, *lists, judged=judged.judged, qids=judged.qids)
     if per_query is not None:
@@ -124,17 +143,21 @@ def rank(
     data: Path = argument("Documents to rank (LETOR text or a table)."),
     model: Path = option("Model of 'tautrank train', LightGBM or XGBoost.", ...),
     output: Path = option("File to write; - for standard output.", ..., "--output", "-o"),
-    kind: str = option("scores (one per line), a trec run, or csv (qid, doc, rank, score).", "scores", "--format"),
+    kind: str = option(
+        "scores (one per line), a trec run, or csv (qid, doc, rank, score).", "scores", "--format"
+    ),
     tag: str = option("Run name for the last column of a TREC run.", "tautrank"),
     memory: str | None = options.MEMORY,
     reading: options.Reading,
 ) -> None:
-    """Score documents with a model. Write one score per line in the order of the file, a TREC run, or CSV.
+    """Score documents with a model. Write one score per line in the order of the file, a TREC run,
+    or CSV.
 
     A table of documents does not need a label column.
 
-    Documents are named by their ids ('#docid = ...' in LETOR text), or d1, d2, ... by their position in the file;
-    'tautrank evaluate --scores run.trec test.txt' judges a run by the labels of the same file.
+    Documents are named by their ids ('#docid = ...' in LETOR text), or d1, d2, ... by their
+    position in the file; 'tautrank evaluate --scores run.trec test.txt' judges a run by the labels
+    of the same file.
 
     Example: tautrank rank --model model.taut test.txt -o run.trec --format trec
     """
@@ -145,13 +168,24 @@ def rank(
     ranker = options.load_ranker(model, data)
     documents = reading.for_ranker(ranker, data, unlabelled=True, memory=memory)
     if kind == "scores":
-        text = "".join(f"{score!r}\n" for score in documents.in_source_order(ranker.predict(documents)).tolist())
+        text = "".join(
+            f"{score!r}\n"
+            for score in documents.in_source_order(ranker.predict(documents)).tolist()
+        )
     else:
         ranking = ranker.rank(documents)
-        columns = ranking.qid, documents.document_names[ranking.document], ranking.rank, ranking.score
+        columns = (
+            ranking.qid,
+            documents.document_names[ranking.document],
+            ranking.rank,
+            ranking.score,
+        )
         text = run_lines(*columns, tag) if kind == "trec" else csv_lines(*columns)
     write_whole(output, text)
-    say_written(output, f"{counted(documents.n_documents, 'document')} of {counted(documents.n_queries, 'query')}")
+    say_written(
+        output,
+        f"{counted(documents.n_documents, 'document')} of {counted(documents.n_queries, 'query')}",
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,9 +202,13 @@ def explain(
     query: str | None = option("The query to explain.", None, "--qid"),
     above: str | None = option("A document of the query, with --below: why is it above the other?"),
     below: str | None = option("The document below it."),
-    against: Path | None = option("Another model, for a page with both rankings of all queries (--report)."),
+    against: Path | None = option(
+        "Another model, for a page with both rankings of all queries (--report)."
+    ),
     report: Path | None = option("With --against: file to write the page in."),
-    metric: str = option("With --against: metric that says what a query gains or loses.", "ndcg@10"),
+    metric: str = option(
+        "With --against: metric that says what a query gains or loses.", "ndcg@10"
+    ),
     reading: _Reading,
     as_json: bool = options.AS_JSON,
 ) -> None:
@@ -182,18 +220,27 @@ def explain(
 
     Example: tautrank explain model.taut test.txt --against old.taut --report moves.html
     """
-    for names, given in {"--against, --report": (against, report), "--above, --below": (above, below)}.items():
+    for names, given in {
+        "--against, --report": (against, report),
+        "--above, --below": (above, below),
+    }.items():
         if given.count(None) == 1:
             raise OptionError(f"{names}: found one of them; expected both, or neither")
     if (query is None) == (against is None):
-        raise OptionError("--qid, --against: found both or none; expected --qid QUERY or --against MODEL --report PAGE")
+        raise OptionError(
+            "--qid, --against: found both or none; expected --qid QUERY or --against MODEL --report PAGE"
+        )
     ranker = options.load_ranker(model, data)
     if against is not None:
         from tautrank.report.side_by_side import side_by_side
 
-        called = [path.name if model.name != against.name else str(path) for path in (against, model)]
+        called = [
+            path.name if model.name != against.name else str(path) for path in (against, model)
+        ]
         other = options.load_ranker(against, data)
-        page = side_by_side(other, ranker, reading.for_ranker(ranker, data), metric=metric, names=called)
+        page = side_by_side(
+            other, ranker, reading.for_ranker(ranker, data), metric=metric, names=called
+        )
         page.to_html(report)
         say(page.lead)
         say(f"wrote {report}")
@@ -205,7 +252,9 @@ def explain(
     elif above is not None:
         say(str(answer))
     else:
-        documents = f"{explained.scores.size} documents; every score starts from {explained.base:.4f}"
+        documents = (
+            f"{explained.scores.size} documents; every score starts from {explained.base:.4f}"
+        )
         say(f"{data}, query {query}: {documents}", "bold")
         say(explained.to_text())
 
@@ -222,14 +271,28 @@ def model_info(model: Path = options.MODEL, as_json: bool = options.AS_JSON) -> 
     top = top_features(ranker)
     parameters = {name: value for name, value in ranker.get_params().items() if value is not None}
     if as_json:
-        plain = {name: value if isinstance(value, int | float) else str(value) for name, value in parameters.items()}
-        facts = {"engine": ranker.model_.tool, "trees": ranker.n_trees_, "features": ranker.n_features_in_}
-        print_json({**facts, "parameters": plain, "history": ranker.evals_result_, "gain": dict(top)})
+        plain = {
+            name: value if isinstance(value, int | float) else str(value)
+            for name, value in parameters.items()
+        }
+        facts = {
+            "engine": ranker.model_.tool,
+            "trees": ranker.n_trees_,
+            "features": ranker.n_features_in_,
+        }
+        print_json(
+            {**facts, "parameters": plain, "history": ranker.evals_result_, "gain": dict(top)}
+        )
         return
-    say(f"{model}: {size_of(ranker)} of {ranker.model_.tool} over {ranker.n_features_in_} features", "bold")
+    say(
+        f"{model}: {size_of(ranker)} of {ranker.model_.tool} over {ranker.n_features_in_} features",
+        "bold",
+    )
     say(f"loss {parameters.pop('loss')}, metric {parameters.pop('metric')}")
     if tool_of(model.read_bytes()[:400]) is not None:
-        say("(saved by another tool: metric and parameters are not in the file, and have their defaults)")
+        say(
+            "(saved by another tool: metric and parameters are not in the file, and have their defaults)"
+        )
     else:
         OUT.print(", ".join(f"{name}={value}" for name, value in parameters.items()), markup=False)
     for part, by_metric in ranker.evals_result_.items():
@@ -261,8 +324,14 @@ def top_features(ranker: Any) -> list[tuple[str, float]]:
         ranker: a fitted ranker.
     """
     gains = ranker.feature_importances_
-    names = getattr(ranker, "feature_names_in_", [f"f{column}" for column in range(1, gains.size + 1)])
-    return [(str(names[at]), float(gains[at])) for at in (-gains).argsort(kind="stable") if gains[at] > 0]
+    names = getattr(
+        ranker, "feature_names_in_", [f"f{column}" for column in range(1, gains.size + 1)]
+    )
+    return [
+        (str(names[at]), float(gains[at]))
+        for at in (-gains).argsort(kind="stable")
+        if gains[at] > 0
+    ]
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -279,29 +348,44 @@ def sparkline(values: Sequence[float]) -> str:
     known = [value for value in shown if not math.isnan(value)]
     low, span = min(known, default=0.0), max(known, default=0.0) - min(known, default=0.0)
     most = len(_BARS) - 1
-    return "".join(" " if math.isnan(v) else _BARS[round(most * (v - low) / span) if span else 0] for v in shown)
+    return "".join(
+        " " if math.isnan(v) else _BARS[round(most * (v - low) / span) if span else 0]
+        for v in shown
+    )
 
 
 def export(
     model: Path = options.MODEL,
     output: Path = option("File to write; - for standard output.", ..., "--output", "-o"),
-    kind: str = option("solr, elasticsearch, opensearch, ranklib, vespa, onnx or lightgbm.", ..., "--format", "-f"),
-    features: Path | None = option("File of feature names in the model's order: lines, or JSON; default f1, f2, ..."),
-    name: str | None = option("Name of the model in the search engine; default the name of the file."),
+    kind: str = option(
+        "solr, elasticsearch, opensearch, ranklib, vespa, onnx or lightgbm.", ..., "--format", "-f"
+    ),
+    features: Path | None = option(
+        "File of feature names in the model's order: lines, or JSON; default f1, f2, ..."
+    ),
+    name: str | None = option(
+        "Name of the model in the search engine; default the name of the file."
+    ),
     store: str | None = option("Feature store in Solr; default Solr's own default."),
-    directions: bool = flag("OpenSearch from July 2026: missing values go where each split says.", "--directions"),
+    directions: bool = flag(
+        "OpenSearch from July 2026: missing values go where each split says.", "--directions"
+    ),
 ) -> None:
     """Convert a model for Solr, Elasticsearch, Vespa, ONNX and others.
 
-    Every document reaches the same leaves there as here. docs/export.md explains how to upload the file.
+    Every document reaches the same leaves there as here. docs/export.md explains how to upload the
+    file.
 
-    Example: tautrank export model.taut -o model.json --format solr --features names.txt --store shop
+    Example: tautrank export model.taut -o model.json --format solr --features names.txt --store
+    shop
     """
     from tautrank.export import FORMATS
 
     choice("format", kind, FORMATS)  # refuse a wrong name before reading the model
     ranker = options.load_ranker(model)
-    tr.export_model(ranker, output, kind, features=features, name=name, store=store, directions=directions)
+    tr.export_model(
+        ranker, output, kind, features=features, name=name, store=store, directions=directions
+    )
     say_written(output, f"{size_of(ranker)} for {kind}")
 
 
@@ -309,13 +393,17 @@ def export(
 @options.takes_groups
 def theory_check(
     *,
-    data: Path | None = argument("Labelled data, or the folder of a data set; default synthetic lists.", None),
+    data: Path | None = argument(
+        "Labelled data, or the folder of a data set; default synthetic lists.", None
+    ),
     loss: list[str] | None = several("Losses; default every loss.", "--loss", "-l"),
     scores: Path | None = option("Scores to check at, one per line; default random scores."),
     imported: list[str] | None = options.IMPORTED,
     checks: list[str] | None = several("Checks; default all.", "--checks", "-c"),
     queries: int = option("Maximum number of queries to check, spread over the data.", 1000),
-    strict: bool = flag("Exit with code 1 if a check fails, for continuous integration.", "--strict"),
+    strict: bool = flag(
+        "Exit with code 1 if a check fails, for continuous integration.", "--strict"
+    ),
     reasons: bool = flag("Also list the checks that do not apply, and why.", "--reasons"),
     fold: int = option("Fold to read from a folder; all of its parts are used.", 1),
     seed: int = options.SEED,
@@ -324,10 +412,10 @@ def theory_check(
 ) -> None:
     """Check a loss, also your own, against laws and theorems.
 
-    Every loss must satisfy the laws, which are checked on synthetic lists, some of them on the data as well.
-    A check that fails is a result, not an error: the exit code is 0, or 1 with --strict.
-    With --import and no --loss, the losses that were registered are checked.
-    Their code is run: import only what you trust.
+    Every loss must satisfy the laws, which are checked on synthetic lists, some of them on the data
+    as well. A check that fails is a result, not an error: the exit code is 0, or 1 with --strict.
+    With --import and no --loss, the losses that were registered are checked. Their code is run:
+    import only what you trust.
 
     Example: tautrank theory check train.txt --loss 'lambdarank(k=none)'
 
@@ -336,12 +424,18 @@ def theory_check(
     own = options.register_own_losses(imported)
     names = options.names_of(loss, "--loss")
     if imported and not own and not names:
-        raise OptionError(f"--import: found no loss registered by {', '.join(imported)}; expected one with @register")
-    chosen = [tr.loss(name) for name in names or own] or None  # refuse a wrong name before reading the data
+        raise OptionError(
+            f"--import: found no loss registered by {', '.join(imported)}; expected one with @register"
+        )
+    chosen = [
+        tr.loss(name) for name in names or own
+    ] or None  # refuse a wrong name before reading the data
     chosen_checks = options.names_of(checks, "--checks") or None
     if scores is not None:
         if data is None or data.is_dir():
-            raise OptionError(f"--scores: found with {data or 'no data'}; expected the file of data they belong to")
+            raise OptionError(
+                f"--scores: found with {data or 'no data'}; expected the file of data they belong to"
+            )
         judged = reading.scored(scores, data)
         labels, offsets, given = judged.labels, judged.offsets, judged.scores
     else:

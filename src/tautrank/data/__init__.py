@@ -9,7 +9,20 @@ from tautrank.data.summary import DataSummary
 from tautrank.data.trec import Judged, judge_run, read_qrels, read_run
 
 __all__ = [
-    "DataSummary", "Judged", "RankingData", "Splits", "StreamedRows", "judge_run", "list_folds", "read_csv",
-    "read_folder", "read_letor", "read_parquet", "read_qrels", "read_run", "read_scores", "read_streamed",
+    "DataSummary",
+    "Judged",
+    "RankingData",
+    "Splits",
+    "StreamedRows",
+    "judge_run",
+    "list_folds",
+    "read_csv",
+    "read_folder",
+    "read_letor",
+    "read_parquet",
+    "read_qrels",
+    "read_run",
+    "read_scores",
+    "read_streamed",
     "write_letor",
-]  # fmt: skip
+]

@@ -1,8 +1,10 @@
-"""The compiled inner loop of the LETOR reader. Imported only when a file is read, since it needs Numba.
+"""The compiled inner loop of the LETOR reader. Imported only when a file is read, since it needs
+Numba.
 
-The kernel walks one block of whole lines. It never raises: it returns a status and the place it stopped at, and
-:mod:`tautrank.data.letor` turns that into a sentence. Every block ends with a newline, and no loop below steps
-over a newline except the line loop itself, so no index leaves the block.
+The kernel walks one block of whole lines. It never raises: it returns a status and the place it
+stopped at, and :mod:`tautrank.data.letor` turns that into a sentence. Every block ends with a
+newline, and no loop below steps over a newline except the line loop itself, so no index leaves the
+block.
 """
 
 from __future__ import annotations
@@ -14,15 +16,25 @@ import numpy as np
 
 # What stopped the kernel; `letor` words each of them.
 (
-    OK, BAD_LABEL, BAD_QID, MISSING_QID, UNEXPECTED_QID, BAD_INDEX,
-    INDEX_TOO_SMALL, INDEX_TOO_LARGE, INDEX_NOT_ASCENDING, BAD_VALUE, VALUE_OVERFLOW,
-) = range(11)  # fmt: skip
+    OK,
+    BAD_LABEL,
+    BAD_QID,
+    MISSING_QID,
+    UNEXPECTED_QID,
+    BAD_INDEX,
+    INDEX_TOO_SMALL,
+    INDEX_TOO_LARGE,
+    INDEX_NOT_ASCENDING,
+    BAD_VALUE,
+    VALUE_OVERFLOW,
+) = range(11)
 
 _NEWLINE, _SPACE, _TAB, _RETURN, _HASH, _COLON = 10, 32, 9, 13, 35, 58
 _MAX_EXACT = 2**53
 # Decimal powers that a double holds exactly, and the wider range used with an error bound.
 _POWERS = np.array([10.0**e for e in range(301)])
-# From here on further digits are left out: the number has 18, more than a double holds, and 20 do not fit an int64.
+# From here on further digits are left out: the number has 18, more than a double holds, and 20 do
+# not fit an int64.
 _MOST = np.int64(10**17)
 
 _NUMBER_OK, _NUMBER_BAD, _NUMBER_SLOW = 0, 1, 2
@@ -53,7 +65,9 @@ def _same_bytes(buf: Any, start: Any, other: Any, length: Any) -> Any:
 
 @nb.njit(inline="always", cache=True)
 def _digits(buf: Any, pos: Any, number: Any, most: Any) -> Any:
-    """Read digits at `pos` behind those of `number`, while it is below `most`: (number, digits left out, end)."""
+    """Read digits at `pos` behind those of `number`, while it is below `most`: (number, digits left
+    out, end).
+    """
     left_out = 0
     while True:
         d = np.int64(buf[pos]) - 48
@@ -71,10 +85,11 @@ def _digits(buf: Any, pos: Any, number: Any, most: Any) -> Any:
 def _number(buf: Any, start: Any) -> Any:
     """Read a decimal number at `start`: (status, double, end).
 
-    `_NUMBER_SLOW` means that the float32 nearest to the text could not be proven; the caller re-reads the token
-    in Python. The proof: with at most 2^53 and an exact power of ten, one division or multiplication rounds once,
-    as strtod does. Otherwise the double is off by at most 4 units in the last place, and rounding to float32 is
-    monotone, so if both ends of that interval round to the same float32, so does the true value.
+    `_NUMBER_SLOW` means that the float32 nearest to the text could not be proven; the caller
+    re-reads the token in Python. The proof: with at most 2^53 and an exact power of ten, one
+    division or multiplication rounds once, as strtod does. Otherwise the double is off by at most 4
+    units in the last place, and rounding to float32 is monotone, so if both ends of that interval
+    round to the same float32, so does the true value.
     """
     pos = start
     c = np.int64(buf[pos])
@@ -120,7 +135,9 @@ def _number(buf: Any, start: Any) -> Any:
 
 @nb.njit(cache=True)
 def _has_many_digits(value: Any) -> Any:
-    """Return whether a number has more digits than name any float32: nine, and zeros behind them."""
+    """Return whether a number has more digits than name any float32: nine, and zeros behind
+    them.
+    """
     while value % 10 == 0:
         value /= 10
     return value >= 1e9 or value != np.floor(value)
@@ -162,15 +179,18 @@ def _document_id(buf: Any, pos: Any) -> Any:
 
 @nb.njit(cache=True, nogil=True)
 def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out: Any) -> Any:
-    """Parse the lines of `buf`, which ends with a newline, into the caller's arrays (labels, indptr, ..., slow).
+    """Parse the lines of `buf`, which ends with a newline, into the caller's arrays (labels,
+    indptr, ..., slow).
 
-    `indptr`, `indices` (counted from 0) and `values` hold the features as compressed rows. `runs` gets a row
-    (first row, token start, token length) wherever the qid token changes. `slow` gets (slot, start, end) for each
-    number to re-read in Python; slot -1 - row is a label, any other slot a feature value. `ids` gets the document
-    ids of the comments one behind the other, and `id_ends` where each row's ends. `out_rounded` gets
-    the index of a feature with a number above 2^24 that has more digits than a float32.
+    `indptr`, `indices` (counted from 0) and `values` hold the features as compressed rows. `runs`
+    gets a row (first row, token start, token length) wherever the qid token changes. `slow` gets
+    (slot, start, end) for each number to re-read in Python; slot -1 - row is a label, any other
+    slot a feature value. `ids` gets the document ids of the comments one behind the other, and
+    `id_ends` where each row's ends. `out_rounded` gets the index of a feature with a number above
+    2^24 that has more digits than a float32.
 
-    Returns (status, where it stopped, lines read, rows, values stored, runs, slow numbers, largest index + 1).
+    Returns (status, where it stopped, lines read, rows, values stored, runs, slow numbers, largest
+    index + 1).
     """
     labels, indptr, indices, values, runs, slow, ids, id_ends, out_rounded = out
     pos = lines = row = stored = n_ids = n_runs = n_slow = 0
@@ -202,7 +222,12 @@ def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out
 
         while _is_space(buf[pos]):
             pos += 1
-        if buf[pos] == 113 and buf[pos + 1] == 105 and buf[pos + 2] == 100 and buf[pos + 3] == _COLON:
+        if (
+            buf[pos] == 113
+            and buf[pos + 1] == 105
+            and buf[pos + 2] == 100
+            and buf[pos + 3] == _COLON
+        ):
             if row > 0 and qid_start < 0:
                 return UNEXPECTED_QID, pos, lines, row, stored, n_runs, n_slow, width
             pos += 4
@@ -242,7 +267,11 @@ def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out
             status, value, pos = _number(buf, pos)
             if status == _NUMBER_BAD or not _ends_token(buf[pos]):
                 # A missing value: `nan` in any case.
-                is_nan = (buf[token] | 32) == 110 and (buf[token + 1] | 32) == 97 and (buf[token + 2] | 32) == 110
+                is_nan = (
+                    (buf[token] | 32) == 110
+                    and (buf[token + 1] | 32) == 97
+                    and (buf[token + 2] | 32) == 110
+                )
                 if not (allow_nan and is_nan and _ends_token(buf[token + 3])):
                     return BAD_VALUE, start, lines, row, stored, n_runs, n_slow, width
                 value = np.nan
@@ -253,7 +282,11 @@ def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out
             single = np.float32(value)
             if np.isinf(single):
                 return VALUE_OVERFLOW, start, lines, row, stored, n_runs, n_slow, width
-            if _LARGE < abs(value) < _MAX_EXACT and value != single and _has_many_digits(abs(value)):
+            if (
+                _LARGE < abs(value) < _MAX_EXACT
+                and value != single
+                and _has_many_digits(abs(value))
+            ):
                 out_rounded[0] = index
             indices[stored] = index - first_index
             values[stored] = single

@@ -1,4 +1,6 @@
-"""Check arrays and frames given by users (features, labels, ids, sizes), and group documents into queries."""
+"""Check arrays and frames given by users (features, labels, ids, sizes), and group documents into
+queries.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,13 @@ from typing import Any
 import numpy as np
 
 from tautrank.arrays import F32, I64, Array, check_each, check_offsets
-from tautrank.data.columns import check_different, coded, column_names, column_numbers, is_categorical
+from tautrank.data.columns import (
+    check_different,
+    coded,
+    column_names,
+    column_numbers,
+    is_categorical,
+)
 from tautrank.errors import DataError, TautrankWarning, counted
 
 # From here on float32 cannot tell neighbouring whole numbers apart.
@@ -23,24 +31,33 @@ Queries = tuple[I64, Array, I64 | None]
 Features = tuple[Any, tuple[str, ...] | None, dict[str, tuple[str, ...]]]
 
 
-def checked_features(X: Any, names: Sequence[str] | None = None, categorical: Collection[str] = ()) -> Features:
-    """Return `X` (dense in C order, or CSR), its column names where there are any, and the levels of categories.
+def checked_features(
+    X: Any, names: Sequence[str] | None = None, categorical: Collection[str] = ()
+) -> Features:
+    """Return `X` (dense in C order, or CSR), its column names where there are any, and the levels
+    of categories.
 
-    It is float32, unless that would change a value above 2^24, such as a time stamp. It is then float64, with such
-    values as they are and all others rounded to float32: a value is the same in any data, and so is its prediction.
+    It is float32, unless that would change a value above 2^24, such as a time stamp. It is then
+    float64, with such values as they are and all others rounded to float32: a value is the same in
+    any data, and so is its prediction.
     """
     levels: dict[int, tuple[str, ...]] = {}
-    # pandas, Polars and PyArrow are recognised by their attributes, so that none of them has to be imported.
+    # pandas, Polars and PyArrow are recognised by their attributes, so that none of them has to be
+    # imported.
     if hasattr(X, "columns") and (hasattr(X, "column_names") or hasattr(X, "to_numpy")):
         columns = column_names(X, "X")
         matrix, levels = _frame_values(X, columns, categorical)
         names = columns if names is None else names
     else:
-        matrix = _sparse_values(X) if hasattr(X, "tocsr") and hasattr(X, "nnz") else _dense_values(X)
+        matrix = (
+            _sparse_values(X) if hasattr(X, "tocsr") and hasattr(X, "nnz") else _dense_values(X)
+        )
     if names is None:
         return matrix, None, {}
     if len(names) != matrix.shape[1]:
-        raise DataError(f"feature_names: found {len(names)} names; expected {matrix.shape[1]}, one per column of X")
+        raise DataError(
+            f"feature_names: found {len(names)} names; expected {matrix.shape[1]}, one per column of X"
+        )
     found = tuple(str(name) for name in names)
     check_different(found, "feature_names: found two columns")
     return matrix, found, {found[column]: of_column for column, of_column in levels.items()}
@@ -66,7 +83,8 @@ def _frame_values(
 
 
 def _unmerged(values: Array) -> Array:
-    """Return numbers as float32; as float64 with those above 2^24 unchanged, if float32 would change one of them.
+    """Return numbers as float32; as float64 with those above 2^24 unchanged, if float32 would
+    change one of them.
 
     >>> _unmerged(np.array([2.0**24 + 1, 0.5])).tolist(), _unmerged(np.array([2.0**24, 0.5])).dtype
     ([16777217.0, 0.5], dtype('float32'))
@@ -88,7 +106,9 @@ def _unmerged(values: Array) -> Array:
 def _dense_values(X: Any) -> Array:
     values = _numbers("X", X)
     if values.ndim != 2:
-        raise DataError(f"X: found {counted(values.ndim, 'dimension')}; expected 2, documents by features")
+        raise DataError(
+            f"X: found {counted(values.ndim, 'dimension')}; expected 2, documents by features"
+        )
     kept = _unmerged(values)
     _check_finite(kept, lambda row, column: values[row, column])
     return kept
@@ -116,13 +136,18 @@ def _sparse_values(X: Any) -> Any:
         raise DataError(f"X: found a sparse matrix of type {matrix.dtype}; expected numbers")
     from scipy.sparse import csr_matrix
 
-    single = csr_matrix((_unmerged(matrix.data), matrix.indices, matrix.indptr), matrix.shape, copy=False)
+    single = csr_matrix(
+        (_unmerged(matrix.data), matrix.indices, matrix.indptr), matrix.shape, copy=False
+    )
     if matrix.has_canonical_format is False:
         single = single.copy()
         single.sum_duplicates()
     if np.isinf(single.data).any():
         at = int(np.argmax(np.isinf(single.data)))
-        row, column = int(np.searchsorted(single.indptr, at, side="right")) - 1, int(single.indices[at])
+        row, column = (
+            int(np.searchsorted(single.indptr, at, side="right")) - 1,
+            int(single.indices[at]),
+        )
         raise _infinite(row, column, matrix[row, column])
     return single
 
@@ -131,7 +156,11 @@ def _numbers(name: str, values: Any) -> Array:
     try:
         array = np.asarray(values)
         if array.dtype.kind == "O":
-            words = [i for i, value in enumerate(array) if isinstance(value, str)] if array.ndim == 1 else []
+            words = (
+                [i for i, value in enumerate(array) if isinstance(value, str)]
+                if array.ndim == 1
+                else []
+            )
             if words:
                 raise DataError(f"{name}: row {words[0]} is '{array[words[0]]}'; expected numbers")
             array = array.astype(np.float64)
@@ -139,7 +168,9 @@ def _numbers(name: str, values: Any) -> Array:
         raise
     except (TypeError, ValueError):
         expected = "numbers in rows of equal length"
-        raise DataError(f"{name}: cannot be read as an array of numbers; expected {expected}") from None
+        raise DataError(
+            f"{name}: cannot be read as an array of numbers; expected {expected}"
+        ) from None
     if array.dtype.kind not in "fiub":
         raise DataError(f"{name}: found values of type {array.dtype}; expected numbers")
     return array
@@ -159,13 +190,19 @@ def checked_labels(y: Any, rows: int, name: str = "y") -> F32:
 
 def _check_one_per_row(name: str, values: Array, rows: int, what: str, of: str = "X") -> None:
     if values.ndim != 1:
-        raise DataError(f"{name}: found {values.ndim} dimensions; expected 1, one {what} per document")
+        raise DataError(
+            f"{name}: found {values.ndim} dimensions; expected 1, one {what} per document"
+        )
     if values.size != rows:
-        raise DataError(f"{name}: found {values.size} {what}s, but {of} has {rows} rows; expected one {what} per row")
+        raise DataError(
+            f"{name}: found {values.size} {what}s, but {of} has {rows} rows; expected one {what} per row"
+        )
 
 
 def checked_ids(qid: Any, rows: int, of: str = "X", name: str = "qid") -> Array:
-    """Return ids of queries or documents as an array of integers or text, one per row of the argument named `of`."""
+    """Return ids of queries or documents as an array of integers or text, one per row of the
+    argument named `of`.
+    """
     ids = np.asarray(qid)
     _check_one_per_row(name, ids, rows, "id", of)
     if ids.dtype.kind == "f":
@@ -185,10 +222,14 @@ def checked_ids(qid: Any, rows: int, of: str = "X", name: str = "qid") -> Array:
 
 
 def checked_sizes(group: Any, rows: int, of: str = "X") -> I64:
-    """Return group sizes as int64 after checking that they are positive and sum to the rows of the argument `of`."""
+    """Return group sizes as int64 after checking that they are positive and sum to the rows of the
+    argument `of`.
+    """
     sizes = np.asarray(group)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iuf" or np.any(sizes != np.rint(sizes)):
-        raise DataError("group: expected a list of whole numbers, the number of documents of each query")
+        raise DataError(
+            "group: expected a list of whole numbers, the number of documents of each query"
+        )
     check_each("group", sizes, sizes >= 1, "at least 1 document")
     if int(sizes.sum()) != rows:
         found = f"the sizes sum to {int(sizes.sum())}, but {of} has {rows} rows"
@@ -199,7 +240,8 @@ def checked_sizes(group: Any, rows: int, of: str = "X") -> I64:
 def checked_queries(
     rows: int, offsets: Any, qid: Any, group: Any, of: str = "labels", where: str | None = "qid"
 ) -> Queries:
-    """Return the queries of rows: offsets, ids, and the order that gathers scattered rows (None if adjacent).
+    """Return the queries of rows: offsets, ids, and the order that gathers scattered rows (None if
+    adjacent).
 
     Args:
         rows: number of rows.
@@ -210,10 +252,16 @@ def checked_queries(
     >>> checked_queries(3, None, ["b", "a", "a"], None)
     (array([0, 1, 3]), array(['b', 'a'], dtype='<U1'), None)
     """
-    given = [name for name, value in (("offsets", offsets), ("qid", qid), ("group", group)) if value is not None]
+    given = [
+        name
+        for name, value in (("offsets", offsets), ("qid", qid), ("group", group))
+        if value is not None
+    ]
     if len(given) > 1:
         found = "both" if len(given) == 2 else "all of them"
-        raise DataError(f"{', '.join(given)}: found {found}; expected one, to say which documents belong together")
+        raise DataError(
+            f"{', '.join(given)}: found {found}; expected one, to say which documents belong together"
+        )
     if qid is not None:
         return gathered(*runs_of(checked_ids(qid, rows, of)), rows, where)
     if group is not None:
@@ -268,7 +316,9 @@ def gathered(starts: I64, ids: Array, rows: int, where: str | None) -> Queries:
     if where is not None:
         scattered = np.flatnonzero(np.bincount(codes) > 1)
         found = f"rows of {counted(scattered.size, 'query')} are scattered (the first is qid {qids[scattered[0]]})"
-        warnings.warn(f"{where}: {found}; gathered, in the order they appear", TautrankWarning, stacklevel=4)
+        warnings.warn(
+            f"{where}: {found}; gathered, in the order they appear", TautrankWarning, stacklevel=4
+        )
     return offsets, qids, np.argsort(np.repeat(codes, lengths), kind="stable")
 
 
@@ -279,7 +329,9 @@ def joined_ids(parts: Sequence[Array]) -> Array:
 
 
 def typed_ids(tokens: list[bytes]) -> Array:
-    """Return integers if every token is one; otherwise text, so that '007' and '7' stay different."""
+    """Return integers if every token is one; otherwise text, so that '007' and '7' stay
+    different.
+    """
     if all(_INTEGER.fullmatch(token) for token in tokens):
         return np.array([int(token) for token in tokens], np.int64)
     return np.array([token.decode("utf-8", "backslashreplace") for token in tokens])

@@ -1,8 +1,10 @@
-"""Keep parsed text next to large files, so that the second read takes as long as reading the arrays.
+"""Keep parsed text next to large files, so that the second read takes as long as reading the
+arrays.
 
-A cache file is safe to delete at any time, is replaced in one step, and is used only while it was made by this format
-version, with the same options, from a file of the same size, modification time and content (SHA-256 over its segments).
-It is a NumPy ``.npz`` file of plain arrays with checksums: loading it executes nothing.
+A cache file is safe to delete at any time, is replaced in one step, and is used only while it was
+made by this format version, with the same options, from a file of the same size, modification time
+and content (SHA-256 over its segments). It is a NumPy ``.npz`` file of plain arrays with checksums:
+loading it executes nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ class ParsedArrays:
 
     Attributes:
         labels: one per row.
-        starts, tokens: the first row and the qid of every run of rows with the same qid; empty if the file has no qid.
+        starts, tokens: the first row and the qid of every run of rows with the same qid; empty if
+            the file has no qid.
         width: number of columns.
         ids: the documents' ids as bytes; None if not every document has one.
         X: the features, where they are not in a store; dense, or CSR.
@@ -57,11 +60,17 @@ class ParsedArrays:
 
 
 def together(parts: Sequence[ParsedArrays], where: str | None) -> tuple[F32, Queries]:
-    """Return the labels and queries of files one after the other; `where` is what a warning names, as in `gathered`."""
+    """Return the labels and queries of files one after the other; `where` is what a warning names,
+    as in `gathered`.
+    """
     firsts = offsets_from_sizes(np.array([part.labels.size for part in parts]))[:-1]
-    starts = np.concatenate([first + part.starts for first, part in zip(firsts, parts, strict=True)])
+    starts = np.concatenate(
+        [first + part.starts for first, part in zip(firsts, parts, strict=True)]
+    )
     tokens = [part.tokens for part in parts]
-    ids = typed_ids(list(itertools.chain(*tokens))) if parts[0].names is None else joined_ids(tokens)
+    ids = (
+        typed_ids(list(itertools.chain(*tokens))) if parts[0].names is None else joined_ids(tokens)
+    )
     labels = np.concatenate([part.labels for part in parts])
     # Without ids, every run is a query.
     return labels, gathered(starts, ids if ids.size else np.arange(starts.size), labels.size, where)
@@ -73,7 +82,8 @@ def named_together(files: Sequence[Path | str]) -> str:
 
 
 def stamp_of(source: Path, options: LetorOptions, keep: bool | None) -> dict[str, Any] | None:
-    """Return what a cache of `source` must have been made from, or None where caching is not wanted or not possible.
+    """Return what a cache of `source` must have been made from, or None where caching is not wanted
+    or not possible.
 
     `keep` None means: for files of at least `CACHE_FROM_BYTES`, unless ``TAUTRANK_CACHE=0`` is set.
     """
@@ -81,7 +91,11 @@ def stamp_of(source: Path, options: LetorOptions, keep: bool | None) -> dict[str
         keep = file_size(source) >= CACHE_FROM_BYTES and os.environ.get("TAUTRANK_CACHE", "") != "0"
     if not keep or not os.path.isfile(source):
         return None
-    return {"version": _VERSION, "options": json.dumps(asdict(options), sort_keys=True), **_state(source)}
+    return {
+        "version": _VERSION,
+        "options": json.dumps(asdict(options), sort_keys=True),
+        **_state(source),
+    }
 
 
 def _state(source: Path) -> dict[str, int]:
@@ -94,7 +108,9 @@ def _path(source: Path) -> Path:
 
 
 def _content_hash(source: Path, jobs: int) -> str:
-    """Return the SHA-256 over the SHA-256 of each 16 MiB segment; the segments are hashed side by side."""
+    """Return the SHA-256 over the SHA-256 of each 16 MiB segment; the segments are hashed side by
+    side.
+    """
 
     def digest(start: int) -> bytes:
         with open(source, "rb") as file:
@@ -102,7 +118,9 @@ def _content_hash(source: Path, jobs: int) -> str:
             return hashlib.sha256(file.read(_SEGMENT)).digest()
 
     with ThreadPoolExecutor(jobs) as pool:
-        return hashlib.sha256(b"".join(pool.map(digest, range(0, file_size(source), _SEGMENT)))).hexdigest()
+        return hashlib.sha256(
+            b"".join(pool.map(digest, range(0, file_size(source), _SEGMENT)))
+        ).hexdigest()
 
 
 def load(source: Path, stamp: dict[str, Any], jobs: int) -> ParsedArrays | None:
@@ -133,16 +151,32 @@ def load(source: Path, stamp: dict[str, Any], jobs: int) -> ParsedArrays | None:
 
 
 def save(source: Path, stamp: dict[str, Any], jobs: int, parsed: ParsedArrays) -> None:
-    """Write the cache; where that is not possible (read-only folder, full disk, changed source), do without it."""
+    """Write the cache; where that is not possible (read-only folder, full disk, changed source), do
+    without it.
+    """
     try:
         tokens = [token.decode("latin-1") for token in parsed.tokens]
-        header = {"stamp": stamp, "content": _content_hash(source, jobs), "width": parsed.width, "tokens": tokens}
+        header = {
+            "stamp": stamp,
+            "content": _content_hash(source, jobs),
+            "width": parsed.width,
+            "tokens": tokens,
+        }
         if not _state(source).items() <= stamp.items():
             return  # rewritten while it was read: the arrays may belong to neither version
         X, ids = parsed.X, {} if parsed.ids is None else {"ids": parsed.ids}
         is_dense = isinstance(X, np.ndarray)
-        features = {"dense": X} if is_dense else {"indptr": X.indptr, "indices": X.indices, "values": X.data}
-        arrays: dict[str, Any] = {"labels": parsed.labels, "starts": parsed.starts, **features, **ids}
+        features = (
+            {"dense": X}
+            if is_dense
+            else {"indptr": X.indptr, "indices": X.indices, "values": X.data}
+        )
+        arrays: dict[str, Any] = {
+            "labels": parsed.labels,
+            "starts": parsed.starts,
+            **features,
+            **ids,
+        }
         with atomic_write(_path(source), durable=False) as file:
             np.savez(file, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
     except (OSError, DataError):

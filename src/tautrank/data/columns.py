@@ -1,7 +1,7 @@
 """Columns of tables: their numbers or categories, and the same columns in several files.
 
-The codes of categories stand in the features, their levels are kept by column name. Tables are aligned by name, LETOR
-text by padding with zeros.
+The codes of categories stand in the features, their levels are kept by column name. Tables are
+aligned by name, LETOR text by padding with zeros.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ def is_categorical(column: Any) -> bool:
 
 
 def coded(column: Any) -> tuple[F64, tuple[str, ...]]:
-    """Return the codes of a column, NaN where it has no value or empty text, and its levels as text.
+    """Return the codes of a column, NaN where it has no value or empty text, and its levels as
+    text.
 
-    A category of pandas keeps its levels in their order, as in LightGBM; any other column has those that occur, sorted.
+    A category of pandas keeps its levels in their order, as in LightGBM; any other column has those
+    that occur, sorted.
 
     Args:
         column: a column of pandas, Polars or Arrow, of any type.
@@ -52,10 +54,14 @@ def coded(column: Any) -> tuple[F64, tuple[str, ...]]:
     if hasattr(column, "isna"):
         column = column.astype(object).where(column.notna(), None)
     values = column.to_pylist() if hasattr(column, "to_pylist") else column.to_list()
-    texts = [None if value in (None, "") or value != value else level_text(value) for value in values]
+    texts = [
+        None if value in (None, "") or value != value else level_text(value) for value in values
+    ]
     levels = tuple(sorted({text for text in texts if text is not None}))
     numbers = {level: code for code, level in enumerate(levels)}
-    return np.array([np.nan if text is None else numbers[text] for text in texts], np.float64), levels
+    return np.array(
+        [np.nan if text is None else numbers[text] for text in texts], np.float64
+    ), levels
 
 
 def level_text(level: Any) -> str:
@@ -69,7 +75,8 @@ def level_text(level: Any) -> str:
 
 
 def with_levels(data: RankingData, levels: Levels, where: str) -> RankingData:
-    """Return the same documents with the codes of other levels; values that are not among them become missing.
+    """Return the same documents with the codes of other levels; values that are not among them
+    become missing.
 
     Args:
         data: the documents.
@@ -80,7 +87,9 @@ def with_levels(data: RankingData, levels: Levels, where: str) -> RankingData:
         return data
     for name in sorted({*levels} ^ {*data.categories}):
         kinds = ("numbers", "categories") if name in levels else ("categories", "numbers")
-        raise DataError(f"{where}: column '{name}' holds {kinds[0]}; expected {kinds[1]}, as in the training data")
+        raise DataError(
+            f"{where}: column '{name}' holds {kinds[0]}; expected {kinds[1]}, as in the training data"
+        )
     X = data.X.copy()
     for name, known in levels.items():
         codes = {level: code for code, level in enumerate(known)}
@@ -92,9 +101,13 @@ def with_levels(data: RankingData, levels: Levels, where: str) -> RankingData:
 
 
 def column_names(frame: Any, where: str) -> list[str]:
-    """Return the names of the columns of a pandas or Polars frame, or an Arrow table, each of them once."""
+    """Return the names of the columns of a pandas or Polars frame, or an Arrow table, each of them
+    once.
+    """
     if not hasattr(frame, "columns"):
-        raise DataError(f"{where}: found {type(frame).__name__}; expected a pandas or Polars frame, or an Arrow table")
+        raise DataError(
+            f"{where}: found {type(frame).__name__}; expected a pandas or Polars frame, or an Arrow table"
+        )
     names = list(getattr(frame, "column_names", frame.columns))
     check_different(names, f"{where}: found two columns")
     return names
@@ -113,7 +126,9 @@ def empty_cells(column: Any) -> int:
 
 
 def is_numeric(column: Any) -> bool:
-    """Return whether a column of pandas, Polars or PyArrow holds numbers, or has a type of categories."""
+    """Return whether a column of pandas, Polars or PyArrow holds numbers, or has a type of
+    categories.
+    """
     try:
         return is_categorical(column) or column_numbers(column[:1], "") is not None
     except DataError:
@@ -121,7 +136,8 @@ def is_numeric(column: Any) -> bool:
 
 
 def column_numbers(column: Any, place: str) -> F64:
-    """Return a numeric column of pandas, Polars or PyArrow as doubles; null, None and pandas' NA become NaN.
+    """Return a numeric column of pandas, Polars or PyArrow as doubles; null, None and pandas' NA
+    become NaN.
 
     Args:
         column: the column.
@@ -129,7 +145,10 @@ def column_numbers(column: Any, place: str) -> F64:
     """
     kind = column.dtype if hasattr(column, "dtype") else str(column.type)
     if isinstance(kind, str):  # PyArrow
-        numeric = kind == "null" or re.fullmatch(r"u?int\d+|halffloat|float|double|bool", kind) is not None
+        numeric = (
+            kind == "null"
+            or re.fullmatch(r"u?int\d+|halffloat|float|double|bool", kind) is not None
+        )
     elif is_polars := hasattr(kind, "is_numeric"):
         numeric = kind.is_numeric() or str(kind) == "Boolean"
     else:
@@ -137,12 +156,19 @@ def column_numbers(column: Any, place: str) -> F64:
     if not numeric:
         raise DataError(f"{place} has the type {kind}; expected numbers")
     if isinstance(kind, str):
-        return np.full(len(column), np.nan) if kind == "null" else np.asarray(column.cast("double"), np.float64)
-    return np.asarray(column.to_numpy() if is_polars else column.to_numpy(np.float64, na_value=np.nan), np.float64)
+        return (
+            np.full(len(column), np.nan)
+            if kind == "null"
+            else np.asarray(column.cast("double"), np.float64)
+        )
+    return np.asarray(
+        column.to_numpy() if is_polars else column.to_numpy(np.float64, na_value=np.nan), np.float64
+    )
 
 
 def with_columns(data: RankingData, names: Sequence[str], path: Path) -> RankingData:
-    """Return the same documents with these columns in this order, found by name; a warning names columns left out.
+    """Return the same documents with these columns in this order, found by name; a warning names
+    columns left out.
 
     Args:
         data: data from a table.
@@ -155,14 +181,20 @@ def with_columns(data: RankingData, names: Sequence[str], path: Path) -> Ranking
     missing = [name for name in names if name not in found]
     if missing:
         more = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
-        raise DataError(f"{path}: found no column '{missing[0]}'{more}; expected every feature that was trained on")
+        raise DataError(
+            f"{path}: found no column '{missing[0]}'{more}; expected every feature that was trained on"
+        )
     extra = [name for name in found if name not in set(names)]
     if extra:
         listed = ", ".join(f"'{name}'" for name in extra[:3]) + (", ..." if len(extra) > 3 else "")
-        warnings.warn(f"{path}: left out {listed}, which was not trained on", TautrankWarning, stacklevel=2)
+        warnings.warn(
+            f"{path}: left out {listed}, which was not trained on", TautrankWarning, stacklevel=2
+        )
     columns = [found.index(name) for name in names]
     levels = {name: data.categories[name] for name in names if name in data.categories}
-    return dataclasses.replace(data, X=data.X[:, columns], feature_names=tuple(names), categories=levels)
+    return dataclasses.replace(
+        data, X=data.X[:, columns], feature_names=tuple(names), categories=levels
+    )
 
 
 def set_aside(data: RankingData, name: str, where: str) -> tuple[RankingData, Array]:
@@ -181,15 +213,20 @@ def set_aside(data: RankingData, name: str, where: str) -> tuple[RankingData, Ar
     """
     names = data.feature_names or ()
     if name not in names:
-        raise DataError(f"{where}: {unknown('column of numbers', name, names) if names else 'expected a table'}")
+        raise DataError(
+            f"{where}: {unknown('column of numbers', name, names) if names else 'expected a table'}"
+        )
     at = names.index(name)
     kept = [column for column in range(len(names)) if column != at]
-    rest = dataclasses.replace(data, X=data.X[:, kept], feature_names=tuple(names[column] for column in kept))
+    rest = dataclasses.replace(
+        data, X=data.X[:, kept], feature_names=tuple(names[column] for column in kept)
+    )
     return rest, data.in_source_order(data.X[:, at])
 
 
 def same_columns(parts: Sequence[RankingData], paths: Sequence[Path]) -> list[RankingData]:
-    """Give all files of a data set the columns of the first, or the width of the widest where there are no names.
+    """Give all files of a data set the columns of the first, or the width of the widest where there
+    are no names.
 
     Args:
         parts: the data of the files, the training data first.
@@ -197,12 +234,16 @@ def same_columns(parts: Sequence[RankingData], paths: Sequence[Path]) -> list[Ra
     """
     names, width = parts[0].feature_names, max(part.n_features for part in parts)
     return [
-        (with_columns(part, names, path) if names else part) if part.feature_names else part.with_n_features(width)
+        (with_columns(part, names, path) if names else part)
+        if part.feature_names
+        else part.with_n_features(width)
         for part, path in zip(parts, paths, strict=True)
     ]
 
 
-def columns_of_model(data: RankingData, n_features: int, names: Sequence[str] | None, path: Path) -> RankingData:
+def columns_of_model(
+    data: RankingData, n_features: int, names: Sequence[str] | None, path: Path
+) -> RankingData:
     """Return data with the columns that a model was trained on.
 
     Args:
@@ -214,7 +255,9 @@ def columns_of_model(data: RankingData, n_features: int, names: Sequence[str] | 
     if data.feature_names:
         return data if names is None else with_columns(data, names, path)
     if data.n_features > n_features:
-        raise DataError(f"{path}: found {counted(data.n_features, 'feature')}; expected {n_features}, as in fit")
+        raise DataError(
+            f"{path}: found {counted(data.n_features, 'feature')}; expected {n_features}, as in fit"
+        )
     if data.n_features < n_features:
         note = f"found {counted(data.n_features, 'feature')}, the model has {n_features}; the others are taken as 0"
         warnings.warn(f"{path}: {note}", TautrankWarning, stacklevel=2)

@@ -1,4 +1,6 @@
-"""Ranking data that the workers of a Dask cluster read, each its own files; needs the `distributed` extra."""
+"""Ranking data that the workers of a Dask cluster read, each its own files; needs the `distributed`
+extra.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ _SAME = ("tautrank", "lightgbm", "numpy")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DistributedData(RankingData):
-    """Labels and queries of the whole, and the cluster whose workers read the features: what `Ranker.fit` trains on.
+    """Labels and queries of the whole, and the cluster whose workers read the features: what
+    `Ranker.fit` trains on.
 
     Args:
         client: the ``distributed.Client``.
@@ -31,16 +34,21 @@ class DistributedData(RankingData):
     client: Any = None
 
 
-def read_distributed(paths: PathLike | Sequence[PathLike], *, client: Any, **options: Any) -> DistributedData:
-    """Read training data on the workers of a Dask cluster; `Ranker.fit` then trains there, with LightGBM or XGBoost.
+def read_distributed(
+    paths: PathLike | Sequence[PathLike], *, client: Any, **options: Any
+) -> DistributedData:
+    """Read training data on the workers of a Dask cluster; `Ranker.fit` then trains there, with
+    LightGBM or XGBoost.
 
-    Workers take consecutive files of about the same number of documents, and must find them under the same paths. A
-    query that goes on in the next file is read by one worker as a whole; queries whose documents are scattered in any
-    other way are refused with their ids. Labels and queries come to the client, features stay with the workers, which
-    hold them as bins, one byte per number.
+    Workers take consecutive files of about the same number of documents, and must find them under
+    the same paths. A query that goes on in the next file is read by one worker as a whole; queries
+    whose documents are scattered in any other way are refused with their ids. Labels and queries
+    come to the client, features stay with the workers, which hold them as bins, one byte per
+    number.
 
     Args:
-        paths: Parquet or Arrow IPC files, or LETOR text: a path, a pattern such as ``"part-*.parquet"``, or several.
+        paths: Parquet or Arrow IPC files, or LETOR text: a path, a pattern such as
+            ``"part-*.parquet"``, or several.
         client: a ``distributed.Client``. Its workers need this version of tautrank.
         **options: as in `read_streamed`.
 
@@ -61,7 +69,9 @@ def read_distributed(paths: PathLike | Sequence[PathLike], *, client: Any, **opt
     with in_one_sentence(client):
         scans = client.gather([client.submit(scan, file, options, pure=False) for file in files])
     data = joined(scans, files, options)
-    return DistributedData(data.X, data.labels, data.offsets, data.qids, data.feature_names, client=client)
+    return DistributedData(
+        data.X, data.labels, data.offsets, data.qids, data.feature_names, client=client
+    )
 
 
 @contextmanager
@@ -76,7 +86,9 @@ def in_one_sentence(client: Any) -> Iterator[None]:
     try:
         yield
     except dask.KilledWorker as error:
-        raise DataError(f"{cluster}: workers died while they read ({error.last_worker.address})") from None
+        raise DataError(
+            f"{cluster}: workers died while they read ({error.last_worker.address})"
+        ) from None
     except (OSError, dask.CancelledError, dask.comm.CommClosedError) as error:
         gone = f"the Dask cluster is gone ({error or type(error).__name__})"
         raise DataError(f"{cluster}: {gone}; expected it to live as long as the run") from None
@@ -109,15 +121,17 @@ def check_versions(client: Any, *names: str) -> None:
     for worker, theirs in found.items():
         for name, version in versions(*names).items():
             if theirs[name] != version:
-                raise DataError(f"{worker}: found {name} {theirs[name]}; expected {version}, as here")
+                raise DataError(
+                    f"{worker}: found {name} {theirs[name]}; expected {version}, as here"
+                )
 
 
 def connect(address: str, n: int, stack: ExitStack, option: str) -> Any:
     """Return the client of a cluster.
 
     Args:
-        address: the address of a scheduler (``tcp://host:8786``), its scheduler file, or ``local`` for a cluster of
-            worker processes on this machine.
+        address: the address of a scheduler (``tcp://host:8786``), its scheduler file, or ``local``
+            for a cluster of worker processes on this machine.
         n: the number of worker processes of a local cluster.
         stack: what closes the client, and a local cluster.
         option: what asked for it, for errors.
@@ -125,11 +139,20 @@ def connect(address: str, n: int, stack: ExitStack, option: str) -> Any:
     dask = require("distributed", "a cluster needs Dask", "distributed")
     if address == LOCAL:
         # Errors of workers are raised here too: their logs would say them again, with a traceback.
-        with_it = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "silence_logs": 50}
-        return stack.enter_context(dask.Client(stack.enter_context(dask.LocalCluster(n_workers=n, **with_it))))
+        with_it = {
+            "threads_per_worker": 1,
+            "processes": True,
+            "dashboard_address": None,
+            "silence_logs": 50,
+        }
+        return stack.enter_context(
+            dask.Client(stack.enter_context(dask.LocalCluster(n_workers=n, **with_it)))
+        )
     how = "scheduler_file" if "://" not in address and Path(address).is_file() else "address"
     try:
         return stack.enter_context(dask.Client(**{how: address}, timeout=_PATIENCE))
     except (OSError, ValueError, TimeoutError) as error:
         expected = "an address such as tcp://host:8786, a scheduler file, or local"
-        raise OptionError(f"{option}: found no scheduler at '{address}' ({error}); expected {expected}") from None
+        raise OptionError(
+            f"{option}: found no scheduler at '{address}' ({error}); expected {expected}"
+        ) from None

@@ -1,4 +1,6 @@
-"""Collect feature rows block by block into one dense or compressed-row matrix, without a second copy."""
+"""Collect feature rows block by block into one dense or compressed-row matrix, without a second
+copy.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,9 @@ class FeatureStore:
     """Collects rows, and puts them together as one matrix.
 
     Args:
-        sparse: ``True`` for CSR, ``False`` for dense, ``"auto"`` for CSR without zeros if dense rows take over 64 MiB
-            and over eight times as much: of the whole data, so it does not matter how the text was cut into blocks.
+        sparse: ``True`` for CSR, ``False`` for dense, ``"auto"`` for CSR without zeros if dense
+            rows take over 64 MiB and over eight times as much: of the whole data, so it does not
+            matter how the text was cut into blocks.
         width: number of columns, if known.
     """
 
@@ -28,7 +31,8 @@ class FeatureStore:
         self._sparse = sparse
         self._width = width or 0
         self.rows = 0
-        # Each part is the number of columns of rows (0: compressed) and the bytes of their arrays; or -1 and a matrix.
+        # Each part is the number of columns of rows (0: compressed) and the bytes of their arrays;
+        # or -1 and a matrix.
         self._parts: list[tuple[int, Any]] = []
 
     def append(self, indptr: Array, indices: Array, values: Array, width: int) -> None:
@@ -37,12 +41,16 @@ class FeatureStore:
         self.rows, self._width = self.rows + rows, max(self._width, width)
         cells = rows * self._width
         if self._sparse is True or cells == 0 or _is_much_more(cells, values.size, rows):
-            for grown, array in zip(self._growing(0), (values, indices, np.diff(indptr)), strict=True):
+            for grown, array in zip(
+                self._growing(0), (values, indices, np.diff(indptr)), strict=True
+            ):
                 grown += array.data
             return
         grown, *_ = self._growing(self._width)
         grown += bytes(4 * cells)
-        _scatter(indptr, indices, values, np.frombuffer(grown, np.float32)[-cells:].reshape(rows, -1))
+        _scatter(
+            indptr, indices, values, np.frombuffer(grown, np.float32)[-cells:].reshape(rows, -1)
+        )
 
     def _growing(self, columns: int) -> Any:
         """Return the arrays of the last part, if it has so many columns, or those of a new one."""
@@ -56,16 +64,25 @@ class FeatureStore:
         self._parts.append((-1, X))
 
     def finished(self) -> Any:
-        """Return the matrix: float32, C order, or SciPy CSR; the store must not be used afterwards."""
+        """Return the matrix: float32, C order, or SciPy CSR; the store must not be used
+        afterwards.
+        """
         parts = [self._matrix(*part) for part in self._parts]
         self._parts.clear()
         cells, sparse = self.rows * self._width, self._sparse
         if sparse == "auto":
-            stored = sum(int(np.count_nonzero(part if isinstance(part, np.ndarray) else part.data)) for part in parts)
+            stored = sum(
+                int(np.count_nonzero(part if isinstance(part, np.ndarray) else part.data))
+                for part in parts
+            )
             sparse = 4 * cells > _DENSE_ALWAYS_FINE and _is_much_more(cells, stored, self.rows)
         if sparse:
             return self._compressed(parts)
-        if len(parts) == 1 and isinstance(parts[0], np.ndarray) and parts[0].shape[1] == self._width:
+        if (
+            len(parts) == 1
+            and isinstance(parts[0], np.ndarray)
+            and parts[0].shape[1] == self._width
+        ):
             return parts[0]
         X, row = np.zeros((self.rows, self._width), np.float32), self.rows
         while parts:  # from the end, so that memory is free again while the rest is filled
@@ -86,7 +103,9 @@ class FeatureStore:
         from scipy.sparse import csr_matrix
 
         kinds = np.float32, np.int32, np.int64
-        values, indices, sizes = (np.frombuffer(array, kind) for array, kind in zip(arrays, kinds, strict=True))
+        values, indices, sizes = (
+            np.frombuffer(array, kind) for array, kind in zip(arrays, kinds, strict=True)
+        )
         return csr_matrix((values, indices, offsets_from_sizes(sizes)), (sizes.size, self._width))
 
     def _compressed(self, parts: list[Any]) -> Any:

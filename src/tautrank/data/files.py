@@ -29,20 +29,23 @@ _OFTABLES = ("label", "qid", "doc", "features", "drop", "categorical", "unlabell
 _FEATHER, _JSON = ("feather", "read_table"), ("json", "read_json")
 _READERS = {".feather": _FEATHER, ".arrow": _FEATHER, ".jsonl": _JSON, ".ndjson": _JSON}
 _SEPARATORS = {",": "commas", ";": "';'", "\t": "tabs", "|": "'|'"}
-# NumPy prints the fewest digits that read back as the same float32; versions before 2 take up to 19 characters.
+# NumPy prints the fewest digits that read back as the same float32; versions before 2 take up to 19
+# characters.
 _TEXT = "U32"
 
 
 def read_parquet(path: PathLike, **columns: Any) -> RankingData:
-    """Read ranking data from a table with one row per document: Parquet, Arrow IPC (Feather) or JSON lines.
+    """Read ranking data from a table with one row per document: Parquet, Arrow IPC (Feather) or
+    JSON lines.
 
-    The file's name says which: ``.feather`` or ``.arrow``, ``.jsonl`` or ``.ndjson``, and Parquet for any other, which
-    may be a folder too. Needs ``pip install 'tautrank[parquet]'``.
+    The file's name says which: ``.feather`` or ``.arrow``, ``.jsonl`` or ``.ndjson``, and Parquet
+    for any other, which may be a folder too. Needs ``pip install 'tautrank[parquet]'``.
 
     Args:
         path: the file.
-        **columns: `label`, `qid`, `doc_id`, `features`, `drop`, `categorical` as in :meth:`RankingData.from_frame`; for
-            documents to rank also ``unlabelled=True``: the column of labels may be missing, and every label is then 0.
+        **columns: `label`, `qid`, `doc_id`, `features`, `drop`, `categorical` as in
+            :meth:`RankingData.from_frame`; for documents to rank also ``unlabelled=True``: the
+            column of labels may be missing, and every label is then 0.
     """
     module, name = _READERS.get(ending(path_of(path)), ("parquet", "read_table"))
     table = _read_table(path_of(path), getattr(_pyarrow(f"pyarrow.{module}"), name))
@@ -50,13 +53,15 @@ def read_parquet(path: PathLike, **columns: Any) -> RankingData:
 
 
 def read_csv(path: PathLike, *, separator: str | None = None, **columns: Any) -> RankingData:
-    """Read ranking data from a CSV file with a header line and one row per document (.gz and .bz2 too).
+    """Read ranking data from a CSV file with a header line and one row per document (.gz and .bz2
+    too).
 
     Needs PyArrow (``pip install 'tautrank[parquet]'``) or pandas.
 
     Args:
         path: the file.
-        separator: what separates the columns; by default a comma, or a tab if the file's name ends in ``.tsv``.
+        separator: what separates the columns; by default a comma, or a tab if the file's name ends
+            in ``.tsv``.
         **columns: as in :func:`read_parquet`; an empty cell is a missing value.
     """
     mark = separator or ("\t" if ending(path_of(path)) == ".tsv" else ",")
@@ -68,7 +73,9 @@ def read_csv(path: PathLike, *, separator: str | None = None, **columns: Any) ->
     except MissingDependencyError:
         pandas = require("pandas", "reading CSV needs PyArrow or pandas", "parquet")
         read = functools.partial(pandas.read_csv, sep=mark)
-    return RankingData.from_frame(_read_table(path_of(path), read, mark), where=str(path), **columns)
+    return RankingData.from_frame(
+        _read_table(path_of(path), read, mark), where=str(path), **columns
+    )
 
 
 def _pyarrow(module: str) -> Any:
@@ -79,15 +86,22 @@ def _read_table(file: Path, read: Callable[[str], Any], separator: str = ",") ->
     require_files(file)
     try:
         table = read(str(file))
-    except (ValueError, NotImplementedError, OSError) as error:  # PyArrow's and pandas' own errors are such
-        raise DataError(f"{file}: cannot be read as a table ({str(error).splitlines()[0]})") from None
+    except (
+        ValueError,
+        NotImplementedError,
+        OSError,
+    ) as error:  # PyArrow's and pandas' own errors are such
+        raise DataError(
+            f"{file}: cannot be read as a table ({str(error).splitlines()[0]})"
+        ) from None
     header = table if hasattr(table, "columns") else _schema(table).empty_table()
     _check_header(file, column_names(header, str(file)), separator)
     return table
 
 
 def scan_table(path: Path, **columns: Any) -> RankingData:
-    """Read all of a Parquet or Arrow file but its features; their names are there, and the first column of them.
+    """Read all of a Parquet or Arrow file but its features; their names are there, and the first
+    column of them.
 
     Args:
         path: the file.
@@ -104,7 +118,9 @@ def scan_table(path: Path, **columns: Any) -> RankingData:
     kept = {"label": "label", "qid": "qid", **columns}
     read = [name for name in (kept["label"], kept["qid"], names[0]) if name in schema.names]
     columns |= {"features": names[:1], "drop": ()}
-    rest = RankingData.from_frame(Table.from_batches(_batches(file, read, 2**20)), where=str(path), **columns)
+    rest = RankingData.from_frame(
+        Table.from_batches(_batches(file, read, 2**20)), where=str(path), **columns
+    )
     return replace(rest, feature_names=names)
 
 
@@ -123,7 +139,9 @@ def table_chunks(path: Path, names: Sequence[str], rows: int) -> Iterator[Array]
 def _opened(path: Path) -> Any:
     if ending(path) in _READERS:
         return _read_table(path, _pyarrow("pyarrow.ipc").open_file)
-    return _read_table(path, functools.partial(_pyarrow("pyarrow.parquet").ParquetFile, pre_buffer=False))
+    return _read_table(
+        path, functools.partial(_pyarrow("pyarrow.parquet").ParquetFile, pre_buffer=False)
+    )
 
 
 def _schema(file: Any) -> Any:
@@ -135,7 +153,9 @@ def _batches(file: Any, columns: list[str], rows: int) -> Iterator[Any]:
     is_arrow = hasattr(file, "get_batch")
     for number in range(file.num_record_batches if is_arrow else file.num_row_groups):
         # One after the other: PyArrow keeps what it has read for one iterator.
-        for batch in [file.get_batch(number)] if is_arrow else file.iter_batches(rows, [number], columns):
+        for batch in (
+            [file.get_batch(number)] if is_arrow else file.iter_batches(rows, [number], columns)
+        ):
             for start in range(0, batch.num_rows, rows):
                 yield batch.select(columns).slice(start, rows)
 
@@ -144,21 +164,35 @@ def _check_header(file: Path, names: Sequence[str], separator: str) -> None:
     """Raise an error if the first line cannot be the names of columns."""
     for mark, called in _SEPARATORS.items():
         if len(names) == 1 and mark in names[0] and mark != separator:
-            raise DataError(f"{file}: found columns separated by {called}; expected {_SEPARATORS[separator]}")
+            raise DataError(
+                f"{file}: found columns separated by {called}; expected {_SEPARATORS[separator]}"
+            )
     if names and all(finite_number(name) is not None for name in names):
-        raise DataError(f"{file}: found numbers in the first line; expected the names of the columns")
+        raise DataError(
+            f"{file}: found numbers in the first line; expected the names of the columns"
+        )
     for i, name in enumerate(names):
         if not name.strip():
             hint = "pandas writes its index so: leave it out with to_csv(..., index=False)"
-            raise DataError(f"{file}: column {i + 1} has no name; expected one for every column ({hint})")
+            raise DataError(
+                f"{file}: column {i + 1} has no name; expected one for every column ({hint})"
+            )
 
 
 IN_CHUNKS = (".parquet", ".pq", ".feather", ".arrow")
-TABLES = {**dict.fromkeys((*IN_CHUNKS, *_READERS), read_parquet), ".csv": read_csv, ".tsv": read_csv}
+TABLES = {
+    **dict.fromkeys((*IN_CHUNKS, *_READERS), read_parquet),
+    ".csv": read_csv,
+    ".tsv": read_csv,
+}
 
 
 def read_data(
-    path: Path, *, separator: str | None = None, progress: Callable[[float], None] | None = None, **options: Any
+    path: Path,
+    *,
+    separator: str | None = None,
+    progress: Callable[[float], None] | None = None,
+    **options: Any,
 ) -> RankingData:
     """Read a table if the file's name has the ending of one (`TABLES`), else LETOR text.
 
@@ -173,10 +207,16 @@ def read_data(
     reader = TABLES.get(ending(path))
     if reader is None and separator is None:
         if wrong := [name for name in ("doc", "features", "drop", "categorical") if name in given]:
-            raise OptionError(f"{wrong[0]}: found with {path}, which is read as LETOR text; expected a table")
+            raise OptionError(
+                f"{wrong[0]}: found with {path}, which is read as LETOR text; expected a table"
+            )
         return read_letor(path, progress=progress, **options)
     columns = {"doc_id" if name == "doc" else name: value for name, value in given.items()}
-    return read_parquet(path, **columns) if reader is read_parquet else read_csv(path, separator=separator, **columns)
+    return (
+        read_parquet(path, **columns)
+        if reader is read_parquet
+        else read_csv(path, separator=separator, **columns)
+    )
 
 
 def read_scores(path: PathLike) -> F64:
@@ -196,18 +236,26 @@ def read_scores(path: PathLike) -> F64:
     if None in scores:
         number = scores.index(None)
         words = lines[number].split()
-        found = f"'{words[0][:40]}'" if len(words) == 1 else f"{len(words)} columns" if words else "a blank line"
+        found = (
+            f"'{words[0][:40]}'"
+            if len(words) == 1
+            else f"{len(words)} columns"
+            if words
+            else "a blank line"
+        )
         raise DataError(f"{file}:{number + 1}: found {found}; expected one finite score per line")
     return np.array(scores, np.float64)
 
 
 def write_letor(data: RankingData, path: PathLike, *, zero_based: bool = False) -> None:
-    """Write ranking data as ``label qid:ID index:value ...`` lines; `read_letor` returns the same arrays, bit for bit.
+    """Write ranking data as ``label qid:ID index:value ...`` lines; `read_letor` returns the same
+    arrays, bit for bit.
 
-    A path that ends in .gz, .bz2 or .xz is compressed. Dense data writes every feature, CSR data its stored ones, and
-    the first line always names the last feature, so that the number of columns survives. Ids of documents are
-    written as comments, ``#docid = ID``, numbers with as few digits as name them exactly, missing values as ``nan``
-    (read them with ``allow_nan=True``). The file appears only when it is complete.
+    A path that ends in .gz, .bz2 or .xz is compressed. Dense data writes every feature, CSR data
+    its stored ones, and the first line always names the last feature, so that the number of columns
+    survives. Ids of documents are written as comments, ``#docid = ID``, numbers with as few digits
+    as name them exactly, missing values as ``nan`` (read them with ``allow_nan=True``). The file
+    appears only when it is complete.
 
     Args:
         data: what to write.
@@ -248,10 +296,14 @@ def _lines(data: RankingData, first: int) -> Iterator[bytes]:
         ids = None if data.doc_ids is None else data.doc_ids[begin:end].tolist()
         heads = [f"{label:.9g} qid:{data.qids[query]}" for label in data.labels[begin:end].tolist()]
         if dense:
-            texts = [head + cells % tuple(row) for head, row in zip(heads, rows.astype(_TEXT).tolist(), strict=True)]
+            texts = [
+                head + cells % tuple(row)
+                for head, row in zip(heads, rows.astype(_TEXT).tolist(), strict=True)
+            ]
         else:
             texts = [
-                head + _sparse_cells(rows, i, first, name_last=begin + i == 0 and data.n_features > 0)
+                head
+                + _sparse_cells(rows, i, first, name_last=begin + i == 0 and data.n_features > 0)
                 for i, head in enumerate(heads)
             ]
         if ids is not None:
@@ -261,7 +313,9 @@ def _lines(data: RankingData, first: int) -> Iterator[bytes]:
 
 def _sparse_cells(rows: Any, i: int, first: int, *, name_last: bool) -> str:
     part = slice(rows.indptr[i], rows.indptr[i + 1])
-    cells = dict(zip(rows.indices[part].tolist(), rows.data[part].astype(_TEXT).tolist(), strict=True))
+    cells = dict(
+        zip(rows.indices[part].tolist(), rows.data[part].astype(_TEXT).tolist(), strict=True)
+    )
     if name_last:
         cells.setdefault(rows.shape[1] - 1, "0.0")
     return "".join(f" {column + first}:{text}" for column, text in sorted(cells.items()))

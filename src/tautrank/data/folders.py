@@ -1,4 +1,6 @@
-"""Read the folders of published data sets as they are unpacked: MSLR, LETOR 4.0, OHSUMED, Yahoo! and Istella."""
+"""Read the folders of published data sets as they are unpacked: MSLR, LETOR 4.0, OHSUMED, Yahoo!
+and Istella.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _EXPECTED = "Fold1/, set1.train.txt, S1.txt to S5.txt, part1.txt to part5.txt or
 
 
 class Splits(NamedTuple):
-    """The three parts of a published split; `valid` is None where the data set has none (Istella's full set)."""
+    """The three parts of a published split; `valid` is None where the data set has none (Istella's
+    full set).
+    """
 
     train: RankingData
     valid: RankingData | None
@@ -75,7 +79,9 @@ def list_folds(path: PathLike) -> list[int]:
     [1, 2]
     """
     for folder in _candidates(path_of(path)):
-        found = _numbers(folder, r"[Ff]old(\d+)") or _numbers(folder, r"set(\d+)\.train\.txt(?:\.\w+)?")
+        found = _numbers(folder, r"[Ff]old(\d+)") or _numbers(
+            folder, r"set(\d+)\.train\.txt(?:\.\w+)?"
+        )
         if found:
             return found
         if _numbered(folder, "S") or _numbered(folder, "part"):
@@ -89,20 +95,31 @@ Files = tuple[list[Path], list[Path], list[Path]]
 
 
 def _find(root: Path, fold: int) -> Files:
-    for files in itertools.chain.from_iterable(_layouts(folder, fold) for folder in _candidates(root)):
+    for files in itertools.chain.from_iterable(
+        _layouts(folder, fold) for folder in _candidates(root)
+    ):
         if files:
             return files
     if folds := list_folds(root):
-        raise DataError(f"{root}: found no complete fold {fold}; expected one of: {', '.join(map(str, folds))}")
+        raise DataError(
+            f"{root}: found no complete fold {fold}; expected one of: {', '.join(map(str, folds))}"
+        )
     raise DataError(f"{root}: found no known data set; expected {_EXPECTED}")
 
 
 def _candidates(root: Path) -> list[Path]:
     """Return the folder itself, then the folders in it: archives often unpack to one more level."""
     try:
-        return [root, *sorted(p for p in root.iterdir() if p.is_dir() and not re.fullmatch(r"[Ff]old\d+", p.name))]
+        return [
+            root,
+            *sorted(
+                p for p in root.iterdir() if p.is_dir() and not re.fullmatch(r"[Ff]old\d+", p.name)
+            ),
+        ]
     except OSError as error:
-        raise DataError(f"{root}: cannot be listed ({error.strerror}); expected {_EXPECTED}") from None
+        raise DataError(
+            f"{root}: cannot be listed ({error.strerror}); expected {_EXPECTED}"
+        ) from None
 
 
 def _numbers(folder: Path, pattern: str) -> list[int]:
@@ -111,7 +128,9 @@ def _numbers(folder: Path, pattern: str) -> list[int]:
 
 
 def _file(folder: Path, *stems: str) -> Path | None:
-    return first_file(folder / f"{stem}.txt{suffix}" for stem in stems for suffix in ("", *COMPRESSED_ENDINGS))
+    return first_file(
+        folder / f"{stem}.txt{suffix}" for stem in stems for suffix in ("", *COMPRESSED_ENDINGS)
+    )
 
 
 def _triple(folder: Path, prefix: str = "") -> Files | None:
@@ -123,7 +142,9 @@ def _triple(folder: Path, prefix: str = "") -> Files | None:
 
 
 def _layouts(folder: Path, fold: int) -> Iterator[Files | None]:
-    """Yield the files of a fold in each layout of `read_folder`; None where the folder has another layout."""
+    """Yield the files of a fold in each layout of `read_folder`; None where the folder has another
+    layout.
+    """
     for name in (f"Fold{fold}", f"fold{fold}"):
         yield _triple(folder / name)
     yield _triple(folder, f"set{fold}.")
@@ -135,7 +156,9 @@ def _layouts(folder: Path, fold: int) -> Iterator[Files | None]:
 
 
 def _numbered(folder: Path, stem: str, first: int = 1) -> list[Path]:
-    """Return the five parts of that name, starting at `first` and wrapping around; none if one is missing."""
+    """Return the five parts of that name, starting at `first` and wrapping around; none if one is
+    missing.
+    """
     found = [_file(folder, f"{stem}{(first - 1 + i) % _PARTS + 1}") for i in range(_PARTS)]
     files = [file for file in found if file is not None]
     return files if len(files) == _PARTS and 1 <= first <= _PARTS else []

@@ -32,7 +32,8 @@ DEFAULT_MAX_FEATURES = 1_000_000
 SMALL = 3 * 2**20
 """The largest file, in bytes, that is read without the compiler: in a quarter of a second."""
 _MOST_VALUES = 2**24
-# Documents as most tools write them. A float of a word is the nearest double, as the compiled reader finds it.
+# Documents as most tools write them. A float of a word is the nearest double, as the compiled
+# reader finds it.
 _ROW = re.compile(
     rb"^([0-9]{1,7}(?:\.[0-9]{1,9})?) qid:([^\s#]+)"
     rb"((?: [0-9]{1,9}:-?[0-9]{1,7}(?:\.[0-9]*)?(?:[eE][-+]?[0-9]{1,2})?)*) ?"
@@ -58,7 +59,9 @@ class LetorOptions:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The smallest and the largest feature index a file may use; int32 columns bound it in any case."""
+        """The smallest and the largest feature index a file may use; int32 columns bound it in any
+        case.
+        """
         first = 0 if self.zero_based else 1
         return first, min(self.n_features or self.max_features, 2**31 - 2) + first - 1
 
@@ -77,27 +80,30 @@ def read_letor(
 ) -> RankingData:
     """Read one or several LETOR / SVMlight ranking files as one data set.
 
-    A line is ``label qid:ID index:value ... # comment``; absent features are 0. Files compressed with gzip, bzip2 or xz
-    are read directly. If every document has a comment of one word or with ``docid = ID``, that is its id
-    (`RankingData.doc_ids`). Where no line has a ``qid:``, the group sizes are taken from a side file, as LightGBM
-    (``FILE.query``) and XGBoost (``FILE.group``) have them. Rows of a query that are not adjacent are gathered in the
-    order they appear, and a warning says so once. A value is the float32 nearest to the double the text denotes.
+    A line is ``label qid:ID index:value ... # comment``; absent features are 0. Files compressed
+    with gzip, bzip2 or xz are read directly. If every document has a comment of one word or with
+    ``docid = ID``, that is its id (`RankingData.doc_ids`). Where no line has a ``qid:``, the group
+    sizes are taken from a side file, as LightGBM (``FILE.query``) and XGBoost (``FILE.group``) have
+    them. Rows of a query that are not adjacent are gathered in the order they appear, and a warning
+    says so once. A value is the float32 nearest to the double the text denotes.
 
     Reading is parallel and streaming: the text is never in memory as a whole.
 
     Args:
         paths: a path or a sequence of paths, read in that order.
-        zero_based: the file's first feature index is 0, as LightGBM writes it; default is 1, the LETOR convention.
+        zero_based: the file's first feature index is 0, as LightGBM writes it; default is 1, the
+            LETOR convention.
         n_features: the number of columns, if known; a larger index in the file is then an error.
         max_features: the largest feature index believed when `n_features` is not given.
         allow_nan: read ``nan`` as a missing value; otherwise it is an error, as ``inf`` always is.
-        sparse: ``True`` returns `X` as SciPy CSR, ``False`` as a dense array, ``"auto"`` dense unless that takes more
-            than 64 MiB and more than eight times the memory of CSR.
-        cache: keep the parsed arrays next to the file (``FILE.tautcache``) and use them while size, time stamp and
-            content hash of the file are unchanged. ``None``: for files of at least 64 MiB in a writable folder, unless
-            the environment says ``TAUTRANK_CACHE=0``.
+        sparse: ``True`` returns `X` as SciPy CSR, ``False`` as a dense array, ``"auto"`` dense
+            unless that takes more than 64 MiB and more than eight times the memory of CSR.
+        cache: keep the parsed arrays next to the file (``FILE.tautcache``) and use them while size,
+            time stamp and content hash of the file are unchanged. ``None``: for files of at least
+            64 MiB in a writable folder, unless the environment says ``TAUTRANK_CACHE=0``.
         n_jobs: number of parsing threads; default all cores of this process.
-        progress: called now and then with the share of the files' bytes that has been read, from 0 to 1.
+        progress: called now and then with the share of the files' bytes that has been read, from 0
+            to 1.
 
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "train.txt"
@@ -126,13 +132,19 @@ def read_letor(
         _apply_group_sizes(file, parsed)
         parts.append(parsed)
         if bool(parsed.tokens) != bool(parts[0].tokens):
-            raise DataError(f"{file}: some files have 'qid:' and others group sizes in a side file; expected one kind")
+            raise DataError(
+                f"{file}: some files have 'qid:' and others group sizes in a side file; expected one kind"
+            )
     labels, queries = together(parts, named_together(files))
-    return RankingData.of_queries(store.finished(), labels, queries, doc_ids=_decoded([part.ids for part in parts]))
+    return RankingData.of_queries(
+        store.finished(), labels, queries, doc_ids=_decoded([part.ids for part in parts])
+    )
 
 
 def _apply_group_sizes(file: Path, parsed: ParsedArrays) -> None:
-    """Take the queries of a file without 'qid:' from the side file of LightGBM or XGBoost; one beside them agrees."""
+    """Take the queries of a file without 'qid:' from the side file of LightGBM or XGBoost; one
+    beside them agrees.
+    """
     side = first_file(file.with_name(file.name + suffix) for suffix in (".query", ".group"))
     if side is None:
         if not parsed.tokens:
@@ -152,7 +164,9 @@ def _apply_group_sizes(file: Path, parsed: ParsedArrays) -> None:
     starts = offsets_from_sizes(np.array(sizes, np.int64))[:-1]
     if parsed.tokens and not np.array_equal(parsed.starts, starts):
         expected = "them to agree (delete the one out of date)"
-        raise DataError(f"{side}: the group sizes disagree with the 'qid:' of {file.name}; expected {expected}")
+        raise DataError(
+            f"{side}: the group sizes disagree with the 'qid:' of {file.name}; expected {expected}"
+        )
     parsed.starts = starts
 
 
@@ -169,12 +183,22 @@ def _decoded(ids: Sequence[Array | None]) -> Array | None:
 
 
 def _read_file(
-    file: Path, options: LetorOptions, store: FeatureStore, jobs: int, cache: bool | None, report: Report
+    file: Path,
+    options: LetorOptions,
+    store: FeatureStore,
+    jobs: int,
+    cache: bool | None,
+    report: Report,
 ) -> ParsedArrays:
     """Read a file: its features into a store, and the rest as arrays."""
     stamp = parsed_cache.stamp_of(file, options, cache)
     parsed = None if stamp is None else parsed_cache.load(file, stamp, jobs)
-    small = 0 < file_size(file) <= SMALL and stamp is None and store.rows == 0 and options.sparse is not True
+    small = (
+        0 < file_size(file) <= SMALL
+        and stamp is None
+        and store.rows == 0
+        and options.sparse is not True
+    )
     if small and not _has_compiler():
         parsed = read_plain(file, *options.limits, options.n_features)
     if parsed is None:
@@ -194,9 +218,11 @@ def _has_compiler() -> bool:
 
 
 def read_plain(file: Path, first: int, last: int, n_features: int | None) -> ParsedArrays | None:
-    """Read a small, regular file without the compiler, whose import and loading take longer than the reading.
+    """Read a small, regular file without the compiler, whose import and loading take longer than
+    the reading.
 
-    Returns what the compiled reader would; None for what only that one reads, or finds the words for.
+    Returns what the compiled reader would; None for what only that one reads, or finds the words
+    for.
 
     Args:
         file: file of at most `SMALL` bytes; a compressed one is not for this reader.
@@ -239,8 +265,8 @@ class _Block:
 
         self.text = text
         if len(text) > self._size:
-            # The shortest row is "0\n", the shortest feature " 1:0": these bounds cannot be exceeded. Pages that are
-            # never touched cost no memory.
+            # The shortest row is "0\n", the shortest feature " 1:0": these bounds cannot be
+            # exceeded. Pages that are never touched cost no memory.
             self._size = len(text) * 9 // 8
             rows, stored = self._size // 2 + 1, self._size // 4 + 1
             labels, indptr = np.empty(rows, np.float32), np.empty(rows + 1, np.int64)
@@ -274,8 +300,12 @@ class _Block:
         return self
 
 
-def _parsed_blocks(file: Path, options: LetorOptions, jobs: int, report: Report | None = None) -> Iterator[_Block]:
-    """Parse a file, and yield its blocks in order; each has its values until the next one is asked for."""
+def _parsed_blocks(
+    file: Path, options: LetorOptions, jobs: int, report: Report | None = None
+) -> Iterator[_Block]:
+    """Parse a file, and yield its blocks in order; each has its values until the next one is asked
+    for.
+    """
     free: list[_Block] = []
     pending: deque[Future[_Block]] = deque()
     lines, has_qid = 0, None
@@ -298,7 +328,11 @@ def _parsed_blocks(file: Path, options: LetorOptions, jobs: int, report: Report 
 
 
 def parse_letor(
-    file: Path, options: LetorOptions, jobs: int, store: FeatureStore | None = None, report: Report | None = None
+    file: Path,
+    options: LetorOptions,
+    jobs: int,
+    store: FeatureStore | None = None,
+    report: Report | None = None,
 ) -> ParsedArrays:
     """Read a LETOR file: labels, queries and ids of documents, and the number of columns.
 
@@ -354,8 +388,12 @@ def letor_chunks(file: Path, options: LetorOptions, jobs: int, rows: int) -> Ite
     yield store.finished()
 
 
-def _check(block: _Block, file: Path, lines: int, has_qid: bool | None, options: LetorOptions) -> None:
-    """Raise the error for what stopped the kernel in a block; the `lines` before it have qids or not."""
+def _check(
+    block: _Block, file: Path, lines: int, has_qid: bool | None, options: LetorOptions
+) -> None:
+    """Raise the error for what stopped the kernel in a block; the `lines` before it have qids or
+    not.
+    """
     from tautrank.data import _letor_kernel as kernel
 
     status, stop, text = block.status, block.stop, block.text
@@ -382,7 +420,11 @@ def _check(block: _Block, file: Path, lines: int, has_qid: bool | None, options:
         bad_label = f"the line starts with '{token}'; expected a label first"
     bad_value = f"feature {index} has the value '{value}'; expected a number"
     if value.lower().lstrip("+-") in {"nan", "inf", "infinity"}:
-        hint = "; allow_nan=True (--allow-nan) reads it as a missing value" if "nan" in value.lower() else ""
+        hint = (
+            "; allow_nan=True (--allow-nan) reads it as a missing value"
+            if "nan" in value.lower()
+            else ""
+        )
         bad_value = f"feature {index} has the value '{value}'; expected a finite number{hint}"
     sentences = {
         kernel.BAD_LABEL: bad_label,

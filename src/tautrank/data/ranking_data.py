@@ -14,7 +14,14 @@ from tautrank.arguments import one_or_more, whole
 from tautrank.arrays import F32, I64, Array, check_each, dense, flat_numbers
 from tautrank.data import arrays
 from tautrank.data.arrays import Queries, checked_ids, offsets_from_sizes
-from tautrank.data.columns import Levels, column_names, column_numbers, empty_cells, is_numeric, with_levels
+from tautrank.data.columns import (
+    Levels,
+    column_names,
+    column_numbers,
+    empty_cells,
+    is_numeric,
+    with_levels,
+)
 from tautrank.errors import DataError, OptionError, TautrankWarning, counted, unknown
 from tautrank.notebooks import html_table, pandas
 
@@ -31,12 +38,14 @@ class RankingData:
     Query ``q`` owns the documents ``offsets[q]`` to ``offsets[q + 1] - 1``; its id is ``qids[q]``.
 
     Args:
-        X: float32 ``[n, d]``, or a SciPy CSR matrix of float32; float64 if float32 would change a value above 2^24.
+        X: float32 ``[n, d]``, or a SciPy CSR matrix of float32; float64 if float32 would change a
+            value above 2^24.
         labels: float32 ``[n]``, finite and at least 0.
         offsets: int64 ``[q + 1]``.
         qids: one id per query, integers or text.
         feature_names: one name per column, where the source had names.
-        source_rows: where documents were gathered, the row each had in its source; None if they stand as they were.
+        source_rows: where documents were gathered, the row each had in its source; None if they
+            stand as they were.
         doc_ids: one id per document, text; None if the source had none.
         categories: levels of the columns that hold categories, by name; ``X`` has their numbers.
 
@@ -67,11 +76,13 @@ class RankingData:
         feature_names: Sequence[str] | None = None,
         doc_ids: Any = None,
     ) -> RankingData:
-        """Make ranking data from arrays: NumPy, lists, pandas or Polars frames, Arrow tables, SciPy sparse matrices.
+        """Make ranking data from arrays: NumPy, lists, pandas or Polars frames, Arrow tables, SciPy
+        sparse matrices.
 
-        Rows of a query may be scattered: they are gathered, queries in order of first appearance and documents in input
-        order, and a warning says so once. NaN in `X` is a missing value; infinities are an error. Columns of categories
-        (pandas, Polars, Arrow dictionaries) become codes, and `categories` keeps their levels.
+        Rows of a query may be scattered: they are gathered, queries in order of first appearance
+        and documents in input order, and a warning says so once. NaN in `X` is a missing value;
+        infinities are an error. Columns of categories (pandas, Polars, Arrow dictionaries) become
+        codes, and `categories` keeps their levels.
 
         Args:
             X: ``[n, d]`` features.
@@ -86,11 +97,19 @@ class RankingData:
         """
         features, names, levels = arrays.checked_features(X, feature_names)
         labels = arrays.checked_labels(y, features.shape[0])
-        named = None if doc_ids is None else checked_ids(doc_ids, labels.size, name="doc_ids").astype(str)
+        named = (
+            None
+            if doc_ids is None
+            else checked_ids(doc_ids, labels.size, name="doc_ids").astype(str)
+        )
         if qid is None and group is None:
-            raise DataError("qid, group: found neither; expected one of them, to say which documents belong together")
+            raise DataError(
+                "qid, group: found neither; expected one of them, to say which documents belong together"
+            )
         queries = arrays.checked_queries(labels.size, None, qid, group, of="X", where="qid")
-        return cls.of_queries(features, labels, queries, feature_names=names, doc_ids=named, categories=levels)
+        return cls.of_queries(
+            features, labels, queries, feature_names=names, doc_ids=named, categories=levels
+        )
 
     @classmethod
     def from_frame(
@@ -106,18 +125,20 @@ class RankingData:
         unlabelled: bool = False,
         where: str = "frame",
     ) -> RankingData:
-        """Make ranking data from a pandas or Polars frame or an Arrow table with one row per document.
+        """Make ranking data from a pandas or Polars frame or an Arrow table with one row per
+        document.
 
         Args:
             frame: the table.
             label: name of the column of labels.
             qid: name of the column of query ids, integers or text.
             doc_id: name of the column of document ids, if there is one.
-            features: names of the feature columns; default every other column of numbers or categories. Columns of text
-                or dates are left out, and a warning names them. Nulls are missing values.
+            features: names of the feature columns; default every other column of numbers or
+                categories. Columns of text or dates are left out, and a warning names them. Nulls
+                are missing values.
             drop: names of columns to leave out.
-            categorical: names of feature columns of any type whose values are categories; columns with a type of
-                categories need not be named.
+            categorical: names of feature columns of any type whose values are categories; columns
+                with a type of categories need not be named.
             unlabelled: whether the column of labels may be missing, which makes all labels 0.
             where: what errors and warnings call the table.
 
@@ -133,8 +154,15 @@ class RankingData:
         special |= {"qid": qid} | ({} if doc_id is None else {"doc_id": doc_id})
         features = None if features is None else one_or_more(features)
         categorical, drop = one_or_more(categorical or ()), one_or_more(drop or ())
-        lists = {"features": features or (), "categorical": categorical, "drop": () if unlabelled else drop}
-        for kind, name in [*special.items(), *((kind, name) for kind, names in lists.items() for name in names)]:
+        lists = {
+            "features": features or (),
+            "categorical": categorical,
+            "drop": () if unlabelled else drop,
+        }
+        for kind, name in [
+            *special.items(),
+            *((kind, name) for kind, names in lists.items() for name in names),
+        ]:
             if name not in known:
                 raise DataError(f"{where}: {kind}: {unknown('column', name, known)}")
         rows = len(frame)
@@ -144,7 +172,9 @@ class RankingData:
             if empty := empty_cells(frame[name]):
                 what = {"label": "a label", "qid": "a query id", "doc_id": "a document id"}[kind]
                 found = counted(empty, "empty cell")
-                raise DataError(f"{where}: column '{name}' has {found}; expected {what} in every row")
+                raise DataError(
+                    f"{where}: column '{name}' has {found}; expected {what} in every row"
+                )
         names, others = list(features or ()), list[str]()
         if features is None:
             for name in (name for name in known if name not in (label, qid, doc_id, *drop)):
@@ -153,19 +183,29 @@ class RankingData:
         if others:
             listed = ", ".join(f"'{name}'" for name in others)
             level = 2 if where == "frame" else 3  # the caller of `read_csv` and the like
-            warnings.warn(f"{where}: left out {listed}, without numbers", TautrankWarning, stacklevel=level)
+            warnings.warn(
+                f"{where}: left out {listed}, without numbers", TautrankWarning, stacklevel=level
+            )
         if not names:
-            raise DataError(f"{where}: found no feature columns besides '{label}' and '{qid}'; expected at least one")
+            raise DataError(
+                f"{where}: found no feature columns besides '{label}' and '{qid}'; expected at least one"
+            )
         try:
             chosen = frame.select(names) if hasattr(frame, "select") else frame[names]
             X, feature_names, levels = arrays.checked_features(chosen, categorical=categorical)
             y = column_numbers(frame[label], f"column '{label}'") if has_labels else np.zeros(rows)
             queries = arrays.checked_queries(rows, None, frame[qid], None, of="X", where=where)
-            named = None if doc_id is None else checked_ids(frame[doc_id], rows, name="doc_id").astype(str)
+            named = (
+                None
+                if doc_id is None
+                else checked_ids(frame[doc_id], rows, name="doc_id").astype(str)
+            )
             labels = arrays.checked_labels(y, rows, f"column '{label}'")
         except DataError as error:
             raise DataError(f"{where}: {str(error).removeprefix('X: ')}") from None
-        return cls.of_queries(X, labels, queries, feature_names=feature_names, doc_ids=named, categories=levels)
+        return cls.of_queries(
+            X, labels, queries, feature_names=feature_names, doc_ids=named, categories=levels
+        )
 
     @classmethod
     def of_queries(cls, X: Any, labels: F32, queries: Queries, **others: Any) -> RankingData:
@@ -178,7 +218,11 @@ class RankingData:
         """
         offsets, qids, order = queries
         data = cls(X, labels, offsets, qids, **others)
-        return data if order is None else replace(data.with_rows(order, offsets, qids), source_rows=order)
+        return (
+            data
+            if order is None
+            else replace(data.with_rows(order, offsets, qids), source_rows=order)
+        )
 
     @property
     def n_queries(self) -> int:
@@ -209,7 +253,8 @@ class RankingData:
         return f"RankingData({self.n_queries} queries, {self.n_documents} documents, {self.n_features} features)"
 
     def to_frame(self) -> Any:
-        """Return a pandas frame of one row per document: qid, label, doc_id if there are ids, and the features.
+        """Return a pandas frame of one row per document: qid, label, doc_id if there are ids, and
+        the features.
 
         >>> data = RankingData.from_arrays([[1.0], [2.0]], [1, 0], group=[2], feature_names=["bm25"])
         >>> [*data.to_frame().columns]
@@ -225,14 +270,19 @@ class RankingData:
         return pandas().DataFrame({**known, **features})
 
     def _repr_html_(self) -> str:
-        counts = {"queries": self.n_queries, "documents": self.n_documents, "features": self.n_features}
+        counts = {
+            "queries": self.n_queries,
+            "documents": self.n_documents,
+            "features": self.n_features,
+        }
         return html_table((), [(what, f"{count:,}") for what, count in counts.items()])
 
     def subset(self, queries: Any) -> RankingData:
         """Return the data of some queries, in the order given.
 
         Args:
-            queries: positions of queries (negative ones count from the end), or a boolean mask of one value per query.
+            queries: positions of queries (negative ones count from the end), or a boolean mask of
+                one value per query.
 
         >>> data = RankingData.from_arrays([[1.0], [2.0], [3.0]], [0, 2, 1], group=[1, 2])
         >>> data.subset([1]).X.tolist()
@@ -244,10 +294,14 @@ class RankingData:
         if chosen.size and np.array_equal(chosen, np.arange(chosen[0], chosen[0] + chosen.size)):
             rows: Any = slice(int(self.offsets[chosen[0]]), int(self.offsets[chosen[-1] + 1]))
         else:
-            rows = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
+            rows = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], sizes) + np.arange(
+                offsets[-1]
+            )
         return self.with_rows(rows, offsets, self.qids[chosen])
 
-    def with_rows(self, rows: Any, offsets: I64, qids: Array, labels: F32 | None = None) -> RankingData:
+    def with_rows(
+        self, rows: Any, offsets: I64, qids: Array, labels: F32 | None = None
+    ) -> RankingData:
         """Return the documents of some rows as those of other queries.
 
         Args:
@@ -269,13 +323,18 @@ class RankingData:
         if chosen.dtype == bool:
             return np.flatnonzero(flat_numbers("queries", chosen, "query", self.n_queries))
         if chosen.size and chosen.dtype.kind == "f":
-            raise DataError(f"queries: found values of type {chosen.dtype}; expected positions or a boolean mask")
+            raise DataError(
+                f"queries: found values of type {chosen.dtype}; expected positions or a boolean mask"
+            )
         inside = (chosen >= -self.n_queries) & (chosen < self.n_queries)
-        check_each("queries", chosen, inside, f"a position below {self.n_queries}, the number of queries")
+        check_each(
+            "queries", chosen, inside, f"a position below {self.n_queries}, the number of queries"
+        )
         return (chosen % max(1, self.n_queries)).astype(np.int64)
 
     def split(self, fractions: Sequence[float], seed: int = 0) -> list[RankingData]:
-        """Divide the queries at random into parts of the given sizes; queries keep their order inside a part.
+        """Divide the queries at random into parts of the given sizes; queries keep their order
+        inside a part.
 
         Args:
             fractions: positive numbers that sum to 1.
@@ -287,7 +346,9 @@ class RankingData:
         """
         shares = flat_numbers("fractions", fractions, "part")
         if shares.size == 0 or not np.all(shares > 0) or abs(shares.sum() - 1) > 1e-6:
-            raise OptionError(f"fractions: found {list(fractions)}; expected positive numbers that sum to 1")
+            raise OptionError(
+                f"fractions: found {list(fractions)}; expected positive numbers that sum to 1"
+            )
         bounds = np.rint(np.cumsum(shares) * self.n_queries).astype(np.int64)
         sizes = np.diff(bounds, prepend=0)
         if np.any(sizes == 0):
@@ -297,17 +358,23 @@ class RankingData:
         return [self.subset(np.sort(part)) for part in np.split(order, bounds[:-1])]
 
     def folds(self, n: int = 5, seed: int = 0) -> Iterator[tuple[RankingData, RankingData]]:
-        """Yield `n` pairs (train, test) whose test parts divide the queries; cross validation by query.
+        """Yield `n` pairs (train, test) whose test parts divide the queries; cross validation by
+        query.
 
         >>> data = RankingData.from_arrays([[0.0]] * 10, [1] * 10, group=[1] * 10)
         >>> [(train.n_queries, test.n_queries) for train, test in data.folds(3)]
         [(6, 4), (7, 3), (7, 3)]
         """
         if whole("n", n, 2) > self.n_queries:
-            raise OptionError(f"n: found {n!r}; expected from 2 to the {self.n_queries} queries there are")
+            raise OptionError(
+                f"n: found {n!r}; expected from 2 to the {self.n_queries} queries there are"
+            )
         parts = [np.sort(part) for part in np.array_split(self._shuffled(seed), int(n))]
         for held_out in parts:
-            yield self.subset(np.setdiff1d(np.arange(self.n_queries), held_out)), self.subset(held_out)
+            yield (
+                self.subset(np.setdiff1d(np.arange(self.n_queries), held_out)),
+                self.subset(held_out),
+            )
 
     def _shuffled(self, seed: int) -> I64:
         return np.random.default_rng(whole("seed", seed, most=math.inf)).permutation(self.n_queries)
@@ -317,8 +384,10 @@ class RankingData:
         """Put data sets one after the other.
 
         Args:
-            parts: data with the same number of features (and the same names, where they have names).
-            repeated: what a query id in two parts means: ``"error"``, or ``"separate"`` to keep them as two queries.
+            parts: data with the same number of features (and the same names, where they have
+                names).
+            repeated: what a query id in two parts means: ``"error"``, or ``"separate"`` to keep
+                them as two queries.
 
         >>> data = RankingData.from_arrays([[1.0], [2.0]], [0, 1], qid=[7, 8])
         >>> RankingData.concat([data.subset([1]), data.subset([0])]).qids
@@ -332,11 +401,21 @@ class RankingData:
         for i, part in enumerate(parts[1:], 1):
             if checked_data(f"parts[{i}]", part).n_features != first.n_features:
                 expected = f"{first.n_features}, as part 0 has"
-                raise DataError(f"parts: part {i} has {part.n_features} features; expected {expected}")
-            if part.feature_names and first.feature_names and part.feature_names != first.feature_names:
-                raise DataError(f"parts: part {i} has other feature names than part 0; expected the same")
+                raise DataError(
+                    f"parts: part {i} has {part.n_features} features; expected {expected}"
+                )
+            if (
+                part.feature_names
+                and first.feature_names
+                and part.feature_names != first.feature_names
+            ):
+                raise DataError(
+                    f"parts: part {i} has other feature names than part 0; expected the same"
+                )
         levels = {
-            name: tuple(dict.fromkeys(level for part in parts for level in part.categories.get(name, ())))
+            name: tuple(
+                dict.fromkeys(level for part in parts for level in part.categories.get(name, ()))
+            )
             for name in first.categories
         }
         parts = [with_levels(part, levels, f"parts: part {i}") for i, part in enumerate(parts)]
@@ -345,7 +424,9 @@ class RankingData:
             ids, counts = np.unique(qids, return_counts=True)
             if ids.size < qids.size:
                 expected = "distinct ids (repeated='separate' keeps both)"
-                raise DataError(f"parts: qid {ids[counts > 1][0]} is in more than one place; expected {expected}")
+                raise DataError(
+                    f"parts: qid {ids[counts > 1][0]} is in more than one place; expected {expected}"
+                )
         if any(not isinstance(part.X, np.ndarray) for part in parts):
             from scipy.sparse import csr_matrix, vstack
 
@@ -356,12 +437,15 @@ class RankingData:
         labels = np.concatenate([part.labels for part in parts])
         known = [part.doc_ids for part in parts if part.doc_ids is not None]
         doc_ids = np.concatenate(known) if len(known) == len(parts) else None
-        return cls(X, labels, offsets, qids, first.feature_names, doc_ids=doc_ids, categories=levels)
+        return cls(
+            X, labels, offsets, qids, first.feature_names, doc_ids=doc_ids, categories=levels
+        )
 
     def with_n_features(self, n_features: int) -> RankingData:
         """Return the same documents with columns of zeros added up to `n_features`.
 
-        Text files leave out features that are 0, so a test file may show fewer columns than its training file.
+        Text files leave out features that are 0, so a test file may show fewer columns than its
+        training file.
 
         >>> RankingData.from_arrays([[1.0]], [0], group=[1]).with_n_features(3).X.tolist()
         [[1.0, 0.0, 0.0]]
@@ -372,7 +456,9 @@ class RankingData:
         if n_features == self.n_features:
             return self
         if isinstance(self.X, np.ndarray):
-            X: Any = np.pad(np.ascontiguousarray(self.X), ((0, 0), (0, n_features - self.n_features)))
+            X: Any = np.pad(
+                np.ascontiguousarray(self.X), ((0, 0), (0, n_features - self.n_features))
+            )
         else:
             X = self.X.copy()
             X.resize(self.n_documents, n_features)
@@ -380,20 +466,27 @@ class RankingData:
 
     @property
     def document_names(self) -> Array:
-        """What to call the documents: their ids, or d1, d2, ... by their rows in the source if they have none."""
+        """What to call the documents: their ids, or d1, d2, ... by their rows in the source if they
+        have none.
+        """
         if self.doc_ids is not None:
             return self.doc_ids
-        return np.char.add("d", self.in_document_order(np.arange(1, self.n_documents + 1)).astype(str))
+        return np.char.add(
+            "d", self.in_document_order(np.arange(1, self.n_documents + 1)).astype(str)
+        )
 
     def in_document_order(self, values: Array) -> Array:
-        """Bring one value per source row (a score file's lines) into the order of the documents here.
+        """Bring one value per source row (a score file's lines) into the order of the documents
+        here.
 
         The two differ only where scattered rows were gathered.
         """
         return values if self.source_rows is None else values[self.source_rows]
 
     def in_source_order(self, values: Array) -> Array:
-        """Bring one value per document here into the order of the source's rows; undoes `in_document_order`."""
+        """Bring one value per document here into the order of the source's rows; undoes
+        `in_document_order`.
+        """
         if self.source_rows is None:
             return values
         result = np.empty_like(values)
@@ -401,7 +494,8 @@ class RankingData:
         return result
 
     def describe(self) -> DataSummary:
-        """Count queries, documents, features, labels, list lengths, empty and constant queries, duplicate rows.
+        """Count queries, documents, features, labels, list lengths, empty and constant queries,
+        duplicate rows.
 
         >>> print(RankingData.from_arrays([[1.0], [2.0], [2.0]], [0, 2, 1], group=[1, 2]).describe().empty_queries)
         1

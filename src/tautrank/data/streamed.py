@@ -1,4 +1,6 @@
-"""Ranking data whose features stay in files: every pass reads them again in chunks of rows, never as a whole."""
+"""Ranking data whose features stay in files: every pass reads them again in chunks of rows, never
+as a whole.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 @dataclass
 class StreamedRows:
-    """Features in files, in place of the array `RankingData.X`; it is sent and pickled as a few paths and numbers.
+    """Features in files, in place of the array `RankingData.X`; it is sent and pickled as a few
+    paths and numbers.
 
     Args:
         pieces: path, first row, and one past the last row, in order.
@@ -65,7 +68,9 @@ class StreamedRows:
             if ending(file) in IN_CHUNKS:
                 found: Iterator[Array] = table_chunks(file, self.names or (), rows)
             else:
-                options = LetorOptions(**{**self.options, "n_features": self.width, "sparse": False})
+                options = LetorOptions(
+                    **{**self.options, "n_features": self.width, "sparse": False}
+                )
                 found = letor_chunks(file, options, job_count(n_jobs), rows)
             for chunk in found:
                 part = chunk[max(0, first - at) : max(0, last - at)]
@@ -75,7 +80,9 @@ class StreamedRows:
                 if at >= last:
                     break
             if at < last:
-                raise DataError(f"{path}: found {counted(at, 'document')}; expected {last}, as there were before")
+                raise DataError(
+                    f"{path}: found {counted(at, 'document')}; expected {last}, as there were before"
+                )
 
     def take(self, rows: I64, n_jobs: int | None = None) -> Array:
         """Return some rows.
@@ -100,7 +107,9 @@ class StreamedRows:
             chosen = tuple(self.names[column] for column in key[1])
             return replace(self, names=chosen, width=len(chosen))
         if not isinstance(key, slice):
-            raise OptionError("queries: data in files is read in order; expected a range of queries, or data in memory")
+            raise OptionError(
+                "queries: data in files is read in order; expected a range of queries, or data in memory"
+            )
         start, stop, _ = key.indices(self.shape[0])
         pieces, at = [], 0
         for path, first, last in self.pieces:
@@ -124,19 +133,25 @@ class StreamedRows:
         self.width = width
 
 
-def read_streamed(paths: PathLike | Sequence[PathLike], *, memory: Any = None, **options: Any) -> RankingData:
-    """Read data that does not fit in memory: labels and queries now, features in chunks whenever they are needed.
+def read_streamed(
+    paths: PathLike | Sequence[PathLike], *, memory: Any = None, **options: Any
+) -> RankingData:
+    """Read data that does not fit in memory: labels and queries now, features in chunks whenever
+    they are needed.
 
-    `Ranker.fit` puts the features chunk by chunk into LightGBM's bins (one byte per number), `predict` and `score` read
-    them chunk by chunk. Trees and scores are the same bits as for data in memory. Documents of a query must stand next
-    to each other. Other uses of the features (`explain`, list features, other engines) need the data in memory.
+    `Ranker.fit` puts the features chunk by chunk into LightGBM's bins (one byte per number),
+    `predict` and `score` read them chunk by chunk. Trees and scores are the same bits as for data
+    in memory. Documents of a query must stand next to each other. Other uses of the features
+    (`explain`, list features, other engines) need the data in memory.
 
     Args:
         paths: LETOR text, compressed or not, Parquet or Arrow IPC files: a path, a pattern such as
             ``"part-*.parquet"``, or several.
-        memory: what a training may use, in bytes or as ``"3G"``: too little is an error before it begins.
-        **options: for text as in `read_letor` (``zero_based``, ``allow_nan``, ``max_features``), for tables as in
-            `read_parquet` (``label``, ``qid``, ``features``, ``drop``, ``unlabelled``).
+        memory: what a training may use, in bytes or as ``"3G"``: too little is an error before it
+            begins.
+        **options: for text as in `read_letor` (``zero_based``, ``allow_nan``, ``max_features``),
+            for tables as in `read_parquet` (``label``, ``qid``, ``features``, ``drop``,
+            ``unlabelled``).
 
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "train.txt"
@@ -148,7 +163,12 @@ def read_streamed(paths: PathLike | Sequence[PathLike], *, memory: Any = None, *
     [[[0.5, 0.0, 1.0], [0.0, 0.25, 0.0], [1.0, 0.0, 0.0]]]
     """
     files = files_of(paths)
-    return joined([scan(file, options) for file in files], files, options, None if memory is None else n_bytes(memory))
+    return joined(
+        [scan(file, options) for file in files],
+        files,
+        options,
+        None if memory is None else n_bytes(memory),
+    )
 
 
 def n_bytes(memory: Any) -> int:
@@ -174,14 +194,18 @@ def files_of(paths: PathLike | Sequence[PathLike]) -> list[str]:
     """
     files: list[str] = []
     for path in map(str, paths_of(paths)):
-        found = [path] if os.path.exists(path) or not glob.has_magic(path) else sorted(glob.glob(path))
+        found = (
+            [path] if os.path.exists(path) or not glob.has_magic(path) else sorted(glob.glob(path))
+        )
         if not found:
             raise DataError(f"{path}: no file has such a name; expected at least one")
         files += found
     for file in files:
         kind = ending(Path(file))
         if kind in TABLES and kind not in IN_CHUNKS:
-            raise DataError(f"{file}: {kind[1:].upper()} is not read in chunks; expected Parquet, Arrow or LETOR text")
+            raise DataError(
+                f"{file}: {kind[1:].upper()} is not read in chunks; expected Parquet, Arrow or LETOR text"
+            )
     return files
 
 
@@ -207,7 +231,10 @@ def scan(path: str, options: Mapping[str, Any]) -> ParsedArrays:
 
 
 def joined(
-    scans: Sequence[ParsedArrays], files: Sequence[str], options: Mapping[str, Any], memory: int | None = None
+    scans: Sequence[ParsedArrays],
+    files: Sequence[str],
+    options: Mapping[str, Any],
+    memory: int | None = None,
 ) -> RankingData:
     """Return the data of files, one after the other; a query may go on from one file to the next.
 
@@ -220,15 +247,28 @@ def joined(
     known = scans[0].names
     for file, each in zip(files, scans, strict=True):
         if (each.names is None) != (known is None):
-            raise DataError(f"{file}: found another kind of file than {files[0]}; expected all text, or all tables")
+            raise DataError(
+                f"{file}: found another kind of file than {files[0]}; expected all text, or all tables"
+            )
         if each.names != known:
             odd = sorted(set(each.names or ()) ^ set(known or ()))
-            found = f"column '{odd[0]}' in only one of the two" if odd else "the same columns in another order"
-            raise DataError(f"{file}: found {found}, this file and {files[0]}; expected the same columns in all files")
+            found = (
+                f"column '{odd[0]}' in only one of the two"
+                if odd
+                else "the same columns in another order"
+            )
+            raise DataError(
+                f"{file}: found {found}, this file and {files[0]}; expected the same columns in all files"
+            )
     labels, queries = together(scans, None)
     _check_adjacent(named_together(files), queries)
-    pieces = tuple((os.path.abspath(file), 0, each.labels.size) for file, each in zip(files, scans, strict=True))
-    X = StreamedRows(pieces, max(each.width for each in scans), known, {} if known else options, memory)
+    pieces = tuple(
+        (os.path.abspath(file), 0, each.labels.size)
+        for file, each in zip(files, scans, strict=True)
+    )
+    X = StreamedRows(
+        pieces, max(each.width for each in scans), known, {} if known else options, memory
+    )
     return RankingData(X, labels, *queries[:2], known)
 
 
@@ -243,5 +283,7 @@ def _check_adjacent(where: str, queries: Queries) -> None:
         scattered = qids[np.unique(query[1:][gaps])]
         listed = ", ".join(map(str, scattered[:5])) + (", ..." if scattered.size > 5 else "")
         found = f"documents of {counted(scattered.size, 'query')} are scattered (qid {listed})"
-        expected = "those of a query next to each other (it may go on at the start of the next file)"
+        expected = (
+            "those of a query next to each other (it may go on at the start of the next file)"
+        )
         raise DataError(f"{where}: {found}; expected {expected}")

@@ -25,9 +25,12 @@ class DataSummary:
         label_range: smallest and largest label.
         list_length: shortest, median, mean and longest number of documents of a query.
         empty_queries: queries with no label above 0; most metrics cannot judge them.
-        constant_queries: queries whose labels are all equal (empty ones included): no order is better than another.
-        duplicate_rows: documents whose features equal those of an earlier document of the same query.
-        contradicting_rows: duplicates whose label differs from that of the first document with those features.
+        constant_queries: queries whose labels are all equal (empty ones included): no order is
+            better than another.
+        duplicate_rows: documents whose features equal those of an earlier document of the same
+            query.
+        contradicting_rows: duplicates whose label differs from that of the first document with
+            those features.
         missing_values: NaN entries of the features.
         constant_features: columns with a single value.
         sparse: whether the features are stored as CSR.
@@ -64,9 +67,14 @@ class DataSummary:
         shortest, median, mean, longest = self.list_length
         low, high = self.label_range
         n = max(1, self.documents)
-        counts = [f"{label:g}: {count:,} ({count / n:.1%})" for label, count in (self.labels or {}).items()]
+        counts = [
+            f"{label:g}: {count:,} ({count / n:.1%})"
+            for label, count in (self.labels or {}).items()
+        ]
         labels = f"{low:g} to {high:g}" if self.labels is None else "  ".join(counts)
-        contradicting = f" ({self.contradicting_rows:,} with another label)" if self.contradicting_rows else ""
+        contradicting = (
+            f" ({self.contradicting_rows:,} with another label)" if self.contradicting_rows else ""
+        )
         return [
             ("queries", f"{self.queries:,}"),
             ("documents", f"{self.documents:,}"),
@@ -91,7 +99,9 @@ class DataSummary:
 
 
 def summarise(data: RankingData) -> DataSummary:
-    """Count what :class:`DataSummary` lists, by passes over the features and a sort of hashes of their rows."""
+    """Count what :class:`DataSummary` lists, by passes over the features and a sort of hashes of
+    their rows.
+    """
     sizes = data.sizes
     lengths = sizes if sizes.size else np.zeros(1, np.int64)
     values, counts = np.unique(data.labels, return_counts=True)
@@ -105,9 +115,16 @@ def summarise(data: RankingData) -> DataSummary:
         queries=data.n_queries,
         documents=data.n_documents,
         features=data.n_features,
-        labels=None if values.size > _MOST_LABELS_LISTED else dict(zip(values.tolist(), counts.tolist(), strict=True)),
+        labels=None
+        if values.size > _MOST_LABELS_LISTED
+        else dict(zip(values.tolist(), counts.tolist(), strict=True)),
         label_range=(float(values[0]), float(values[-1])) if values.size else (0.0, 0.0),
-        list_length=(int(lengths.min()), float(np.median(lengths)), float(lengths.mean()), int(lengths.max())),
+        list_length=(
+            int(lengths.min()),
+            float(np.median(lengths)),
+            float(lengths.mean()),
+            int(lengths.max()),
+        ),
         empty_queries=int(np.count_nonzero(highest == 0)),
         constant_queries=int(np.count_nonzero(highest == lowest)),
         duplicate_rows=duplicates,
@@ -120,7 +137,9 @@ def summarise(data: RankingData) -> DataSummary:
 
 
 def _pieces(X: Array) -> list[Array]:
-    """Cut an array into ranges of rows of about four million entries, so that temporaries stay small beside it."""
+    """Cut an array into ranges of rows of about four million entries, so that temporaries stay
+    small beside it.
+    """
     return np.array_split(X, X.size // 2**22 + 1)
 
 
@@ -135,8 +154,12 @@ def _constant_features(X: Any) -> int:
 
 
 def _row_hashes(X: Any) -> npt.NDArray[np.uint64]:
-    """Return two 64-bit hashes per row from the bits of its entries, so that other rows have other hashes."""
-    weights = np.random.default_rng(0).integers(2**64, size=(X.shape[1], 2), dtype=np.uint64) | np.uint64(1)
+    """Return two 64-bit hashes per row from the bits of its entries, so that other rows have other
+    hashes.
+    """
+    weights = np.random.default_rng(0).integers(
+        2**64, size=(X.shape[1], 2), dtype=np.uint64
+    ) | np.uint64(1)
     if isinstance(X, np.ndarray):
         return np.concatenate([_bits(part) @ weights for part in _pieces(X)])
     return np.asarray(type(X)((_bits(X.data), X.indices, X.indptr), X.shape) @ weights)
@@ -148,7 +171,9 @@ def _bits(values: Array) -> npt.NDArray[np.uint64]:
 
 
 def _duplicates(data: RankingData) -> tuple[int, int]:
-    """Count documents equal to an earlier one of their query, and those among them with another label."""
+    """Count documents equal to an earlier one of their query, and those among them with another
+    label.
+    """
     if data.n_documents == 0 or data.n_features == 0:
         return 0, 0
     keys = np.column_stack([query_of(data.offsets).astype(np.uint64), _row_hashes(data.X)])

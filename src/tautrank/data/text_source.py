@@ -50,31 +50,47 @@ def ending(path: Path) -> str:
 
 @functools.lru_cache(maxsize=4)
 def _piped(path: str, pipe: int) -> bytes:
-    """Return what a pipe holds, which can be read only once: a file is opened several times, to see what it is."""
+    """Return what a pipe holds, which can be read only once: a file is opened several times, to see
+    what it is.
+    """
     with nullcontext(sys.stdin.buffer) if path == STANDARD else open(path, "rb") as file:
         return file.read()
 
 
 class TextSource:
-    """A readable file whose compression has been undone; its errors name the file in one sentence."""
+    """A readable file whose compression has been undone; its errors name the file in one
+    sentence.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._compression: str | None = None
         try:
-            # A pipe of the shell, such as `<(zcat run.gz)`; one with a name of its own is another at each opening.
+            # A pipe of the shell, such as `<(zcat run.gz)`; one with a name of its own is another
+            # at each opening.
             in_shell = str(path).startswith(("/dev/", "/proc/")) and path.is_fifo()
             pipe = 0 if str(path) == STANDARD else path.stat().st_ino if in_shell else None
-            self._raw: Any = open(path, "rb") if pipe is None else io.BytesIO(_piped(str(path), pipe))  # noqa: SIM115
+            self._raw: Any
+            if pipe is None:
+                self._raw = open(path, "rb")  # noqa: SIM115
+            else:
+                self._raw = io.BytesIO(_piped(str(path), pipe))
             # Of a pipe `peek` would see only what was written first.
             head = self._start = self._raw.read(6)
             if self._raw.seekable():
                 self._raw.seek(0)
                 self._start = b""
         except OSError as error:
-            folder = "is a directory; expected a file (tautrank.read_folder reads a data set's folder)"
-            known: dict[type[OSError], str] = {FileNotFoundError: "no such file", IsADirectoryError: folder}
-            raise DataError(f"{path}: {known.get(type(error), f'cannot be opened ({error.strerror})')}") from None
+            folder = (
+                "is a directory; expected a file (tautrank.read_folder reads a data set's folder)"
+            )
+            known: dict[type[OSError], str] = {
+                FileNotFoundError: "no such file",
+                IsADirectoryError: folder,
+            }
+            raise DataError(
+                f"{path}: {known.get(type(error), f'cannot be opened ({error.strerror})')}"
+            ) from None
         self._stream: Any = self._raw
         for magic, (name, opener) in _COMPRESSED.items():
             if head.startswith(magic):
@@ -92,7 +108,9 @@ class TextSource:
         self._raw.close()
 
     def position(self) -> int:
-        """Return the number of bytes of the file taken so far, before decompression; 0 for a pipe."""
+        """Return the number of bytes of the file taken so far, before decompression; 0 for a
+        pipe.
+        """
         return self._raw.tell() if self._raw.seekable() else 0
 
     def blocks(self, size: int) -> Iterator[bytes]:
@@ -110,14 +128,20 @@ class TextSource:
             text, rest = self._stream.read(size), self._stream.readline(LONGEST_LINE)
         except EOFError:
             expected = "a complete file (is it truncated?)"
-            raise DataError(f"{self.path}: the {self._compression} data ends too early; expected {expected}") from None
+            raise DataError(
+                f"{self.path}: the {self._compression} data ends too early; expected {expected}"
+            ) from None
         except (zlib.error, lzma.LZMAError, OSError) as error:
             if self._compression is None:
                 raise DataError(f"{self.path}: cannot be read ({error})") from None
-            raise DataError(f"{self.path}: the {self._compression} data is damaged ({error})") from None
+            raise DataError(
+                f"{self.path}: the {self._compression} data is damaged ({error})"
+            ) from None
         if len(rest) == LONGEST_LINE:
             found = f"a line is longer than {LONGEST_LINE // 2**20} MiB"
-            raise DataError(f"{self.path}: {found}; expected lines of text (is this a binary file?)")
+            raise DataError(
+                f"{self.path}: {found}; expected lines of text (is this a binary file?)"
+            )
         return bytes(text + rest)
 
 
@@ -143,7 +167,9 @@ def file_size(path: Path) -> int:
 
 
 def read_text(path: Path) -> bytes:
-    """Read a text file whole, in lines that end with a newline; bytes that are not UTF-8 are an error."""
+    """Read a text file whole, in lines that end with a newline; bytes that are not UTF-8 are an
+    error.
+    """
     with TextSource(path) as source:
         content = b"".join(source.blocks(2**20))
     found, at = "binary data; expected text", content.find(0)
@@ -151,7 +177,10 @@ def read_text(path: Path) -> bytes:
         try:
             content.decode("utf-8")
         except UnicodeDecodeError as error:
-            found, at = "bytes that are not UTF-8; expected text (is this a binary file?)", error.start
+            found, at = (
+                "bytes that are not UTF-8; expected text (is this a binary file?)",
+                error.start,
+            )
     if at >= 0:
         line = content.count(b"\n", 0, at) + 1
         raise DataError(f"{path}:{line}: found {found}")
@@ -159,7 +188,9 @@ def read_text(path: Path) -> bytes:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Read a small text file whole: its lines without their ends; bytes that are not UTF-8 are an error."""
+    """Read a small text file whole: its lines without their ends; bytes that are not UTF-8 are an
+    error.
+    """
     text = read_text(path).decode("utf-8").rstrip()
     return text.replace("\r\n", "\n").split("\n") if text else []
 

@@ -1,4 +1,6 @@
-"""TREC runs and relevance judgments (qrels); runs, or scores of labelled data, as flat arrays for the metrics."""
+"""TREC runs and relevance judgments (qrels); runs, or scores of labelled data, as flat arrays for
+the metrics.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from tautrank.arrays import F64, FINITE_OR_MISSING, I64, Array, Bools, check_each, flat_numbers, numbers, query_of
+from tautrank.arrays import (
+    F64,
+    FINITE_OR_MISSING,
+    I64,
+    Array,
+    Bools,
+    check_each,
+    flat_numbers,
+    numbers,
+    query_of,
+)
 from tautrank.data.arrays import check_words, offsets_from_sizes
 from tautrank.data.files import TABLES, read_data, read_scores
 from tautrank.data.ranking_data import RankingData
@@ -40,7 +52,9 @@ def read_run(path: PathLike) -> Named:
     >>> read_run(file)
     {'q1': {'d1': 9.5, 'd2': 8.0}}
     """
-    return _read(path_of(path), RUN_COLUMNS, 4, "score", "a TREC run has 'qid Q0 docno rank score tag'")
+    return _read(
+        path_of(path), RUN_COLUMNS, 4, "score", "a TREC run has 'qid Q0 docno rank score tag'"
+    )
 
 
 def read_qrels(path: PathLike) -> Named:
@@ -52,14 +66,17 @@ def read_qrels(path: PathLike) -> Named:
     >>> read_qrels(file)
     {'q1': {'d1': 2.0, 'd9': 1.0}}
     """
-    return _read(path_of(path), QRELS_COLUMNS, 3, "relevance", "qrels have 'qid iteration docno relevance'")
+    return _read(
+        path_of(path), QRELS_COLUMNS, 3, "relevance", "qrels have 'qid iteration docno relevance'"
+    )
 
 
 def run_lines(qid: Any, name: Any, rank: Any, score: Any, tag: str) -> str:
     """Return the lines of a TREC run.
 
     Args:
-        qid, name, rank, score: arrays of one value per line: the query, the document's id, its rank and its score.
+        qid, name, rank, score: arrays of one value per line: the query, the document's id, its rank
+            and its score.
         tag: name of the run.
 
     >>> run_lines(np.array([7]), np.array(["d1"]), np.array([1]), np.array([0.5]), "me")
@@ -69,14 +86,19 @@ def run_lines(qid: Any, name: Any, rank: Any, score: Any, tag: str) -> str:
     check_words("doc_ids: the document id", name)
     columns = qid.tolist(), name.tolist(), rank.tolist(), score.tolist()
     _check_once(*columns[:2])
-    lines = (f"{qid} Q0 {name} {rank} {score!r} {tag}\n" for qid, name, rank, score in zip(*columns, strict=True))
+    lines = (
+        f"{qid} Q0 {name} {rank} {score!r} {tag}\n"
+        for qid, name, rank, score in zip(*columns, strict=True)
+    )
     return "".join(lines)
 
 
 def _check_once(qids: Sequence[Any], names: Sequence[str]) -> None:
     if repeated := [pair for pair, n in Counter(zip(qids, names, strict=True)).items() if n > 1]:
         qid, name = repeated[0]
-        raise DataError(f"doc_ids: document '{name}' of query '{qid}' is repeated; expected it once")
+        raise DataError(
+            f"doc_ids: document '{name}' of query '{qid}' is repeated; expected it once"
+        )
 
 
 def csv_lines(qid: Any, name: Any, rank: Any, score: Any) -> str:
@@ -97,17 +119,23 @@ def _read(file: Path, columns: int, value_column: int, value: str, shape: str) -
         if not words:
             continue
         if len(words) != columns:
-            raise DataError(f"{file}:{line}: found {len(words)} columns; expected {columns} ({shape})")
+            raise DataError(
+                f"{file}:{line}: found {len(words)} columns; expected {columns} ({shape})"
+            )
         qid, name, word = words[0].decode(), words[2].decode(), words[value_column].decode()
         number = finite_number(word)
         if number is None:
             raise DataError(f"{file}:{line}: found {value} '{word}'; expected a finite number")
         documents = found.setdefault(qid, {})
         if name in documents:
-            raise DataError(f"{file}:{line}: document '{name}' of query '{qid}' is repeated; expected it once")
+            raise DataError(
+                f"{file}:{line}: document '{name}' of query '{qid}' is repeated; expected it once"
+            )
         documents[name] = number
     if not found:
-        raise DataError(f"{file}: found an empty file; expected lines of {columns} columns ({shape})")
+        raise DataError(
+            f"{file}: found an empty file; expected lines of {columns} columns ({shape})"
+        )
     return found
 
 
@@ -123,8 +151,15 @@ def named_numbers(given: Mapping[str, Mapping[str, float]], what: str) -> Named:
     """
     if not all(isinstance(documents, Mapping) for documents in given.values()):
         raise DataError(f"{what}: expected {{query: {{document: number}}}}")
-    values = iter(numbers(what, [value for documents in given.values() for value in documents.values()]).tolist())
-    found = {str(qid): {str(name): next(values) for name in documents} for qid, documents in given.items()}
+    values = iter(
+        numbers(
+            what, [value for documents in given.values() for value in documents.values()]
+        ).tolist()
+    )
+    found = {
+        str(qid): {str(name): next(values) for name in documents}
+        for qid, documents in given.items()
+    }
     for qid, documents in found.items():
         for name, value in documents.items():
             if not math.isfinite(value):
@@ -156,9 +191,11 @@ class Judged:
 
     Attributes:
         scores: the run's scores; ``-inf`` marks a judged document that the run did not retrieve.
-        labels: the judgments; unjudged documents and negative judgments are 0, as trec_eval counts them.
+        labels: the judgments; unjudged documents and negative judgments are 0, as trec_eval counts
+            them.
         offsets, qids: the queries, in the order of the judgments.
-        not_in_run: judged queries without a document in the run; they count, with nothing retrieved (trec_eval -c).
+        not_in_run: judged queries without a document in the run; they count, with nothing retrieved
+            (trec_eval -c).
         not_judged: queries of the run without judgments; they are left out.
         judged: which documents have a judgment, one of at least 0; None if all have.
         names: the names of the documents; None for documents without names.
@@ -179,7 +216,9 @@ class Judged:
         are = "is" if self.not_in_run == 1 else "are"
         absent = f"{counted(self.not_in_run, 'judged query')} {are} not in the run; counted with nothing retrieved"
         unjudged = f"{counted(self.not_judged, 'query')} of the run without judgments; left out"
-        return [remark for n, remark in ((self.not_in_run, absent), (self.not_judged, unjudged)) if n]
+        return [
+            remark for n, remark in ((self.not_in_run, absent), (self.not_judged, unjudged)) if n
+        ]
 
     @property
     def answered(self) -> Bools:
@@ -190,8 +229,8 @@ class Judged:
     def for_trec_eval(self) -> Judged:
         """Return the same with trec_eval's order as the order of the rows, for ``ties="input"``.
 
-        trec_eval keeps scores in 32 bits and ranks equal ones by document name, the last name of the alphabet first.
-        Documents without names keep their order.
+        trec_eval keeps scores in 32 bits and ranks equal ones by document name, the last name of
+        the alphabet first. Documents without names keep their order.
 
         >>> judged = judge_run({"q": {"a": 1.0, "c": 1.0, "b": 2.0}}, {"q": {"a": 1}})
         >>> judged.labels.tolist(), judged.for_trec_eval().labels.tolist()
@@ -210,10 +249,18 @@ class Judged:
         order[tied] = order[tied[np.lexsort((words, -group))[::-1]]]
         judged = None if self.judged is None else self.judged[order]
         names = [self.names[document] for document in order]
-        return replace(self, scores=ranked.astype(np.float64), labels=self.labels[order], judged=judged, names=names)
+        return replace(
+            self,
+            scores=ranked.astype(np.float64),
+            labels=self.labels[order],
+            judged=judged,
+            names=names,
+        )
 
 
-def judge_run(run: Mapping[str, Mapping[str, float]], qrels: Mapping[str, Mapping[str, float]]) -> Judged:
+def judge_run(
+    run: Mapping[str, Mapping[str, float]], qrels: Mapping[str, Mapping[str, float]]
+) -> Judged:
     """Turn a run and its judgments into flat arrays.
 
     >>> judged = judge_run({"q1": {"d1": 9.5, "d2": 8.0}}, {"q1": {"d1": 2, "d9": 1}})
@@ -245,7 +292,12 @@ def _judged(run: Named, qrels: Named, where: str = "run") -> Judged:
         labels += [judged.get(name, -1.0) for name in documents]
         sizes.append(len(documents))
     grades = np.array(labels)
-    lists = np.array(scores), np.maximum(grades, 0.0), offsets_from_sizes(np.array(sizes)), np.array(list(qrels))
+    lists = (
+        np.array(scores),
+        np.maximum(grades, 0.0),
+        offsets_from_sizes(np.array(sizes)),
+        np.array(list(qrels)),
+    )
     not_in_run, not_judged = len(qrels) - len(shared), len(run) - len(shared)
     return Judged(*lists, not_in_run, not_judged, judged=grades >= 0, names=names)
 
@@ -285,15 +337,22 @@ def read_judgments(given: Any, **options: Any) -> Judgments:
     path = Path(given)
     words = [] if ending(path) in TABLES else _first_line(path)
     is_letor = len(words) > 3 and (words[1].startswith("qid:") or re.match(r"\d+:", words[3]))
-    return read_qrels(path) if len(words) == QRELS_COLUMNS and not is_letor else read_data(path, **options)
+    return (
+        read_qrels(path)
+        if len(words) == QRELS_COLUMNS and not is_letor
+        else read_data(path, **options)
+    )
 
 
-def judge_given(given: Any, judgments: Judgments, where: str = "run", judged: str = "judged") -> Judged:
+def judge_given(
+    given: Any, judgments: Judgments, where: str = "run", judged: str = "judged"
+) -> Judged:
     """Judge a run of named documents, or the scores of labelled data.
 
     Args:
-        given: TREC run, or scores by query and document, which labelled data judges by its document ids; score file, in
-            the order of the data's file, or one score per document of the data, in its order.
+        given: TREC run, or scores by query and document, which labelled data judges by its document
+            ids; score file, in the order of the data's file, or one score per document of the data,
+            in its order.
         judgments: what `read_judgments` returns.
         where, judged: what both are called in errors.
 
@@ -309,9 +368,17 @@ def judge_given(given: Any, judgments: Judgments, where: str = "run", judged: st
     if is_run:
         qrels = named_labels(judgments) if isinstance(judgments, RankingData) else judgments
         result = _judged(read_run(given) if is_file else named_numbers(given, where), qrels, where)
-        if isinstance(judgments, RankingData) and not np.any(result.scores[result.judged] > -np.inf):
-            known = "" if judgments.doc_ids is not None else ", which has no document ids: they are called d1, d2, ..."
-            raise DataError(f"{where}: shares no document with {judged}{known}; expected the same ids")
+        if isinstance(judgments, RankingData) and not np.any(
+            result.scores[result.judged] > -np.inf
+        ):
+            known = (
+                ""
+                if judgments.doc_ids is not None
+                else ", which has no document ids: they are called d1, d2, ..."
+            )
+            raise DataError(
+                f"{where}: shares no document with {judged}{known}; expected the same ids"
+            )
         return result
     if not isinstance(judgments, RankingData):
         found = f"is qrels, but {where} holds scores, one per line"
@@ -329,5 +396,7 @@ def judge_given(given: Any, judgments: Judgments, where: str = "run", judged: st
 def _first_line(path: Path) -> list[str]:
     """Return the words of the first line that has any."""
     with TextSource(path) as source:
-        lines = (line for block in source.blocks(2**16) for line in block.split(b"\n") if line.strip())
+        lines = (
+            line for block in source.blocks(2**16) for line in block.split(b"\n") if line.strip()
+        )
         return next(lines, b"").decode("utf-8", "replace").split()

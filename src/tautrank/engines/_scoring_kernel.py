@@ -1,14 +1,17 @@
-"""The compiled loops of `scoring`: trees walked for many documents at once, to the bits of the tool that trained them.
+"""The compiled loops of `scoring`: trees walked for many documents at once, to the bits of the tool
+that trained them.
 
-Every split asks ``column > threshold`` on float32 numbers without NaN, and every document goes through a tree in two
-stages. The top of the tree, at most 256 exits, is a bit vector per document (Lucchese et al., *QuickScorer*, SIGIR
-2015): each split whose answer is yes clears the bits of the exits to its left, and the lowest bit that is left is the
-exit. There are no branches, and documents are the lanes of vector instructions. A vector of more than 32 bits is done
-word by word: most splits have exits in one word only. What lies below an exit that is no leaf is walked by eight
-documents in turn, so that the processor always has seven others to go on with. A leaf is its own child: a walk may go
-on past it, and ends when nobody has moved.
+Every split asks ``column > threshold`` on float32 numbers without NaN, and every document goes
+through a tree in two stages. The top of the tree, at most 256 exits, is a bit vector per document
+(Lucchese et al., *QuickScorer*, SIGIR 2015): each split whose answer is yes clears the bits of the
+exits to its left, and the lowest bit that is left is the exit. There are no branches, and documents
+are the lanes of vector instructions. A vector of more than 32 bits is done word by word: most
+splits have exits in one word only. What lies below an exit that is no leaf is walked by eight
+documents in turn, so that the processor always has seven others to go on with. A leaf is its own
+child: a walk may go on past it, and ends when nobody has moved.
 
-Few documents leave lanes empty: they take eight trees in turn instead. Sums run in the order of the trees either way.
+Few documents leave lanes empty: they take eight trees in turn instead. Sums run in the order of the
+trees either way.
 """
 
 from __future__ import annotations
@@ -24,11 +27,15 @@ from tautrank.arrays import F32, F64, I32, I64, Array
 from tautrank.kernels.lanes import Loop, code_of
 
 Unsigned: TypeAlias = Any
-"""A np.uint64; numbers without a sign spare the check for negative indices, and with it half of the instructions."""
+"""A np.uint64; numbers without a sign spare the check for negative indices, and with it half of the
+instructions.
+"""
 
 _TILE_BITS = 7
 TILE = 2**_TILE_BITS
-"""Documents that go through a tree together: as many as their columns leave room for in a core's cache."""
+"""Documents that go through a tree together: as many as their columns leave room for in a core's
+cache.
+"""
 WORD = 32
 """Exits of one word of a bit vector."""
 _EVERY = 2**WORD - 1
@@ -41,23 +48,32 @@ LANES = 32
 U0, U1, U2, U3, U4, U5, U6, U7 = np.arange(8, dtype=np.uint64)
 _WIDE = 1_000  # columns of which a tile of 128 documents takes half a MiB
 
-NAN_AS_ZERO, NAN_LEFT, NAN_RIGHT, ZERO_LEFT, ZERO_RIGHT, CATEGORY_NAN_LEFT, CATEGORY_NAN_RIGHT = range(7)
-"""What a column makes of a feature: where missing values (in two kinds also zeros) go, or whether a category is outside
-of a set."""
+NAN_AS_ZERO, NAN_LEFT, NAN_RIGHT, ZERO_LEFT, ZERO_RIGHT, CATEGORY_NAN_LEFT, CATEGORY_NAN_RIGHT = (
+    range(7)
+)
+"""What a column makes of a feature: where missing values (in two kinds also zeros) go, or whether a
+category is outside of a set."""
 
 # Of the arrays that `scoring.packed` returns; the first and the third are tables.
 _KINDS = ("int32", "uint32", "int64", "float32", "uint16", "float64")
 _TOPS = ("uint16", "float32", "uint32", "int64", "uint16", "float64")
 _MODEL: Any = types.Tuple(
-    [types.Array(getattr(types, kind), 1 + kind.startswith("int"), "C", readonly=True) for kind in _KINDS]
+    [
+        types.Array(getattr(types, kind), 1 + kind.startswith("int"), "C", readonly=True)
+        for kind in _KINDS
+    ]
     + [types.Array(getattr(types, kind), 1, "C", readonly=True) for kind in _TOPS]
 )
 _ROWS = types.Array(types.float32, 2, "C", readonly=True)
 
 
 @njit(error_model="numpy")
-def _fill(X: F32, row: int, n: int, columns: I32, bits: Array, single: bool, x: F32, stride: int) -> None:
-    """Write the columns of ``n`` documents from ``row`` on; document ``l`` of column ``c`` to ``x[c * stride + l]``."""
+def _fill(
+    X: F32, row: int, n: int, columns: I32, bits: Array, single: bool, x: F32, stride: int
+) -> None:
+    """Write the columns of ``n`` documents from ``row`` on; document ``l`` of column ``c`` to
+    ``x[c * stride + l]``.
+    """
     # LightGBM takes tiny numbers for 0 before it looks at a tree.
     tiny = np.float32(0.0 if single else 1e-35)
     for c in range(columns.shape[0]):
@@ -79,20 +95,33 @@ def _fill(X: F32, row: int, n: int, columns: I32, bits: Array, single: bool, x: 
                 outside = np.float32(1.0)
                 if value != value:
                     outside = np.float32(rule - CATEGORY_NAN_LEFT)
-                elif value < np.float32(32 * words) and value > (np.float32(-1e-45) if single else np.float32(-1.0)):
+                elif value < np.float32(32 * words) and value > (
+                    np.float32(-1e-45) if single else np.float32(-1.0)
+                ):
                     code = np.int64(value)
-                    outside = np.float32(1 - ((np.int64(bits[first + (code >> 5)]) >> (code & 31)) & 1))
+                    outside = np.float32(
+                        1 - ((np.int64(bits[first + (code >> 5)]) >> (code & 31)) & 1)
+                    )
                 x[place + i] = outside
 
 
 def _exits(
-    x: F32, columns: Array, thresholds: F32, masks: Array, ends: I64, first: int, last: int, lane: int, out: I64
+    x: F32,
+    columns: Array,
+    thresholds: F32,
+    masks: Array,
+    ends: I64,
+    first: int,
+    last: int,
+    lane: int,
+    out: I64,
 ) -> None:
     """Write the exits that ``LANES`` documents from ``lane`` on take.
 
     Args:
         x: the columns.
-        columns, thresholds, masks: the splits, and the bits that they leave, word by word, the highest word first.
+        columns, thresholds, masks: the splits, and the bits that they leave, word by word, the
+            highest word first.
         ends: of each word, the first split, followed by that of the next word.
         first, last: the first word of the tree, and one past the last.
         lane: the first document.
@@ -136,7 +165,9 @@ def _found_exits(loop: Loop) -> None:
 def _descend(
     thresholds: F32, links: Array, x: F32, stride: Unsigned, node: Unsigned, lane: Unsigned
 ) -> tuple[Unsigned, Unsigned]:
-    """Return where a document is two levels below a node, and 0 if it did not move on the second."""
+    """Return where a document is two levels below a node, and 0 if it did not move on the
+    second.
+    """
     at = U2 * node
     yes = x[(np.uint64(links[at]) << stride) + lane] > thresholds[node]
     child = node + np.uint64(links[at + U1]) + np.uint64(yes)
@@ -148,7 +179,14 @@ def _descend(
 
 @njit(error_model="numpy")
 def _walk(
-    thresholds: F32, links: Array, x: F32, stride: Unsigned, nodes: Array, first: Unsigned, apart: Unsigned, levels: int
+    thresholds: F32,
+    links: Array,
+    x: F32,
+    stride: Unsigned,
+    nodes: Array,
+    first: Unsigned,
+    apart: Unsigned,
+    levels: int,
 ) -> None:
     """Bring the nodes ``first`` to ``first + 7`` down to leaves.
 
@@ -176,7 +214,8 @@ def _walk(
         g, step_g = _descend(thresholds, links, x, stride, g, p)
         h, step_h = _descend(thresholds, links, x, stride, h, q)
         moved = step_a | step_b | step_c | step_d | step_e | step_f | step_g | step_h
-        # A look that could save two levels at most would cost more, by predictions of the processor that fail.
+        # A look that could save two levels at most would cost more, by predictions of the processor
+        # that fail.
         levels = levels - 2 if moved or levels <= 4 else 0
     nodes[first], nodes[first + U1], nodes[first + U2], nodes[first + U3] = a, b, c, d
     nodes[first + U4], nodes[first + U5], nodes[first + U6], nodes[first + U7] = e, f, g, h
@@ -207,7 +246,20 @@ def _score_few(X: F32, first: int, last: int, model: Any, single: bool, out: F64
 
 @njit(error_model="numpy")
 def _score_many(X: F32, first: int, last: int, model: Any, single: bool, out: F64) -> None:
-    columns, bits, trees, thresholds, links, values, tops, top_thresholds, top_masks, ends, exits, exit_values = model
+    (
+        columns,
+        bits,
+        trees,
+        thresholds,
+        links,
+        values,
+        tops,
+        top_thresholds,
+        top_masks,
+        ends,
+        exits,
+        exit_values,
+    ) = model
     x = np.zeros((columns.shape[0] + 1) * TILE, np.float32)
     found = np.empty(TILE, np.uint32)
     nodes = np.empty(TILE, np.uint64)
@@ -221,12 +273,16 @@ def _score_many(X: F32, first: int, last: int, model: Any, single: bool, out: F6
         for tree in range(trees.shape[0] - 1):
             top, word, root, rest = trees[tree, 0], trees[tree, 1], trees[tree, 2], trees[tree, 3]
             for lane in range(0, width, LANES):
-                _exits(x, tops, top_thresholds, top_masks, ends, word, trees[tree + 1, 1], lane, found)
+                _exits(
+                    x, tops, top_thresholds, top_masks, ends, word, trees[tree + 1, 1], lane, found
+                )
             if rest > 0:
                 for i in range(width):
                     nodes[i] = root + np.int64(exits[top + np.int64(found[i])])
                 for i in range(0, width, 8):
-                    _walk(thresholds, links, x, np.uint64(_TILE_BITS), nodes, np.uint64(i), U1, rest)
+                    _walk(
+                        thresholds, links, x, np.uint64(_TILE_BITS), nodes, np.uint64(i), U1, rest
+                    )
                 for i in range(width):
                     total = sums[i] + values[nodes[i]]
                     sums[i] = np.float64(np.float32(total)) if single else total
@@ -251,8 +307,8 @@ def score_rows(X: F32, first: int, last: int, model: Any, single: bool, out: F64
         X: features.
         first, last: the first row, and one past the last.
         model: what `scoring.packed` returned.
-        single: whether sums are rounded to float32 after each tree, as XGBoost's are; categories below 0 are then
-            unknown, where LightGBM cuts off fractions first.
+        single: whether sums are rounded to float32 after each tree, as XGBoost's are; categories
+            below 0 are then unknown, where LightGBM cuts off fractions first.
         out: receives one score per row.
     """
     if last - first <= FEW:

@@ -1,4 +1,6 @@
-"""What an engine is: something that adds one round to a model at given gradients, and hands the model out."""
+"""What an engine is: something that adds one round to a model at given gradients, and hands the
+model out.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,14 @@ from tautrank.arrays import F32, F64, I64, Array
 from tautrank.data import RankingData, StreamedRows
 from tautrank.engines import registry
 from tautrank.engines.langevin import Langevin, check_langevin
-from tautrank.engines.registry import AnyLoss, NativeLoss, engine_named, make_safe, package, usable_threads
+from tautrank.engines.registry import (
+    AnyLoss,
+    NativeLoss,
+    engine_named,
+    make_safe,
+    package,
+    usable_threads,
+)
 from tautrank.engines.trees import Tree, more_than_comparisons
 from tautrank.errors import DataError, OptionError
 from tautrank.metrics.base import Metric
@@ -74,14 +83,17 @@ class Task:
         start_step: number of steps that `start` was trained for.
         categorical: columns of category codes.
         metrics: further metrics that judge each round.
-        sets: names and numbers of queries of the validation sets that `valid` holds one after the other, of which the
-            first decides; empty for one, called valid.
+        sets: names and numbers of queries of the validation sets that `valid` holds one after the
+            other, of which the first decides; empty for one, called valid.
         bins: binned data of this and other trainings; None for a training that bins its own.
         bin_seed: seed of the sample that bins are made from; None for the seed of the training.
-        whole: number of documents and of queries of a training that `train` is one worker's part of. The queries before
-            its own have no documents in it, so that each query has the same number on any worker.
-        sample: features of some documents of the whole training, which bins are found from; None for the data itself.
-        own_columns: number of features that describe a document by itself, before the list features; None if all do.
+        whole: number of documents and of queries of a training that `train` is one worker's part
+            of. The queries before its own have no documents in it, so that each query has the same
+            number on any worker.
+        sample: features of some documents of the whole training, which bins are found from; None
+            for the data itself.
+        own_columns: number of features that describe a document by itself, before the list
+            features; None if all do.
     """
 
     train: RankingData
@@ -103,7 +115,9 @@ class Task:
 
     @property
     def document_weights(self) -> F64 | None:
-        """The weight of each training document's query, for tools' own objectives; other losses have the weights."""
+        """The weight of each training document's query, for tools' own objectives; other losses
+        have the weights.
+        """
         if self.weights is None or not isinstance(self.loss, NativeLoss):
             return None
         return np.repeat(self.weights, self.train.sizes)
@@ -111,10 +125,16 @@ class Task:
     @property
     def parts(self) -> dict[Part, RankingData]:
         """The training data, and the validation data if there is any."""
-        return {"train": self.train} if self.valid is None else {"train": self.train, "valid": self.valid}
+        return (
+            {"train": self.train}
+            if self.valid is None
+            else {"train": self.train, "valid": self.valid}
+        )
 
     def validation_sets(self) -> dict[str, tuple[RankingData, slice]]:
-        """Return the validation sets by name, each with its documents' place in `valid`; the first one decides."""
+        """Return the validation sets by name, each with its documents' place in `valid`; the first
+        one decides.
+        """
         if self.valid is None:
             return {}
         sets = self.sets or (("valid", self.valid.n_queries),)
@@ -130,27 +150,32 @@ class Task:
 class Settings:
     """How to learn it. Numbers are checked here, once, for every engine.
 
-    The defaults are those of `Ranker`, `compare`, `tune` and the commands; `DEFAULTS` holds them by name.
+    The defaults are those of `Ranker`, `compare`, `tune` and the commands; `DEFAULTS` holds them by
+    name.
 
     Args:
         n_estimators: number of trees to add.
         learning_rate: factor that each tree is scaled by.
         num_leaves: leaves per tree.
-        early_stopping_rounds: stop after this many trees without a better validation value, and keep the trees up to
-            the best one; None never stops. Without validation data it has no effect.
+        early_stopping_rounds: stop after this many trees without a better validation value, and
+            keep the trees up to the best one; None never stops. Without validation data it has no
+            effect.
         seed: seed of the engine and of the loss.
-        n_jobs: threads; None is as many as the data is worth, up to all cores (or ``OMP_NUM_THREADS``), -1 is all
-            cores.
+        n_jobs: threads; None is as many as the data is worth, up to all cores (or
+            ``OMP_NUM_THREADS``), -1 is all cores.
         eval_train: whether to judge the training data too.
-        verbose: 0 for silence, 1 for progress, None for a progress bar if standard error is a terminal.
+        verbose: 0 for silence, 1 for progress, None for a progress bar if standard error is a
+            terminal.
         callbacks: functions called after each tree.
-        rates: learning rate of each tree instead of `learning_rate`: one number per tree, or a function of its number.
+        rates: learning rate of each tree instead of `learning_rate`: one number per tree, or a
+            function of its number.
         langevin: noise on the gradients and shrinkage of the model; None for neither.
-        refit: whether to choose the number of trees by cross-validation and train as many on all queries.
+        refit: whether to choose the number of trees by cross-validation and train as many on all
+            queries.
         speed: ``"exact"``, or ``"fast"`` for coarser bins and quantised gradients.
         extra: the engine's own parameters, under its own names.
-        bagging: the queries that each tree learns from, for losses of this library; None for what the engine's own
-            parameters say.
+        bagging: the queries that each tree learns from, for losses of this library; None for what
+            the engine's own parameters say.
 
     >>> Settings(learning_rate=0)
     Traceback (most recent call last):
@@ -180,7 +205,9 @@ class Settings:
             raise OptionError(f"verbose: found {self.verbose!r}; expected a whole number, or None")
         for callback in self.callbacks:
             kind, expected = type(callback), "functions of one argument, a Step"
-            if kind.__module__.partition(".")[0] in registry.ENGINES:  # a tool's own callbacks take other arguments
+            if (
+                kind.__module__.partition(".")[0] in registry.ENGINES
+            ):  # a tool's own callbacks take other arguments
                 found = f"{kind.__name__.strip('_')} of {kind.__module__}"
                 instead = "Ranker itself has early_stopping_rounds, verbose and evals_result_"
                 raise OptionError(f"callbacks: found {found}; expected {expected} ({instead})")
@@ -188,10 +215,14 @@ class Settings:
                 raise OptionError(f"callbacks: found {callback!r}; expected {expected}")
         check_langevin(self.langevin, self.learning_rate)
         if self.rates is not None and self.langevin is not None:
-            raise OptionError("learning_rate: found one per tree, and langevin; expected one of the two")
+            raise OptionError(
+                "learning_rate: found one per tree, and langevin; expected one of the two"
+            )
         if isinstance(self.rates, Sequence) and len(self.rates) != self.n_estimators:
             expected = f"{self.n_estimators}, one per tree"
-            raise OptionError(f"learning_rate: found {len(self.rates)} of them; expected {expected}")
+            raise OptionError(
+                f"learning_rate: found {len(self.rates)} of them; expected {expected}"
+            )
 
     def rate(self, tree: int) -> float:
         """Return the learning rate of a tree.
@@ -208,21 +239,28 @@ class Settings:
         return real("learning_rate", given, least=0.0, above=True)
 
     def refuse_dart(self) -> None:
-        """Refuse early stopping of a training that drops trees; without validation data nothing stops early."""
+        """Refuse early stopping of a training that drops trees; without validation data nothing
+        stops early.
+        """
         if self.early_stopping_rounds is not None:
             found = "dart rescales the trees it has, so that the best cannot be kept"
             raise OptionError(f"early_stopping_rounds: {found}; expected None, or another boosting")
 
     @property
     def threads(self) -> int:
-        """How many threads `n_jobs` asks for, in this process (1 where more would hang, see `registry`)."""
+        """How many threads `n_jobs` asks for, in this process (1 where more would hang, see
+        `registry`).
+        """
         return usable_threads(self.n_jobs)
 
 
 DEFAULTS: Mapping[str, Any] = {
-    name: getattr(Settings, name) for name in ("n_estimators", "learning_rate", "num_leaves", "early_stopping_rounds")
+    name: getattr(Settings, name)
+    for name in ("n_estimators", "learning_rate", "num_leaves", "early_stopping_rounds")
 }
-"""The training parameters that `Ranker`, `compare`, `tune` and the commands use unless told otherwise."""
+"""The training parameters that `Ranker`, `compare`, `tune` and the commands use unless told
+otherwise.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,8 +269,8 @@ class Record:
 
     Args:
         history: the metric after each round of this fit.
-        best_iteration: number of trees, from the very first, with the best validation value; all trees where there is
-            no validation data.
+        best_iteration: number of trees, from the very first, with the best validation value; all
+            trees where there is no validation data.
         best_score: that value.
         steps: number of steps that grew the trees that were kept; continued training starts there.
         seed: seed of the training.
@@ -259,9 +297,13 @@ class FittedModel(abc.ABC):
     n_features: int
     n_trees: int
     scale: float = 1.0
-    """What the scores of the trees are multiplied by: below 1 where Langevin boosting has shrunk the model."""
+    """What the scores of the trees are multiplied by: below 1 where Langevin boosting has shrunk
+    the model.
+    """
     by_list: bool = False
-    """Whether a score depends on the other documents of the list; `_scores` then takes their offsets too."""
+    """Whether a score depends on the other documents of the list; `_scores` then takes their
+    offsets too.
+    """
 
     def predict(self, X: Any, n_jobs: int | None = None, offsets: Array | None = None) -> F64:
         """Return raw scores, one per row.
@@ -269,14 +311,17 @@ class FittedModel(abc.ABC):
         Args:
             X: checked features, float32 or float64 (dense or CSR), `n_features` columns.
             n_jobs: threads; the result does not depend on it.
-            offsets: start of each list and the number of rows, for a model that is `by_list`; None for one list.
+            offsets: start of each list and the number of rows, for a model that is `by_list`; None
+                for one list.
         """
         if X.shape[0] == 0:  # LightGBM refuses an empty matrix
             return np.zeros(0)
         scorer = self.scorer
         alone = scorer is not None and X.shape[0] <= scorer.few and n_jobs in (None, 1, -1)
         lists = {"offsets": offsets} if self.by_list else {}
-        return scaled(self.unscaled_scores(X, 1 if alone else usable_threads(n_jobs), **lists), self.scale)
+        return scaled(
+            self.unscaled_scores(X, 1 if alone else usable_threads(n_jobs), **lists), self.scale
+        )
 
     def unscaled_scores(self, X: Any, threads: int, **lists: Any) -> F64:
         """Return scores before they are scaled; features in files are read in chunks.
@@ -288,17 +333,27 @@ class FittedModel(abc.ABC):
         """
         if isinstance(X, StreamedRows):
             if lists:
-                raise OptionError("X: found features in files, read in chunks; expected whole lists in memory")
-            return np.concatenate([self.unscaled_scores(chunk, threads) for chunk in X.chunks(threads)])
+                raise OptionError(
+                    "X: found features in files, read in chunks; expected whole lists in memory"
+                )
+            return np.concatenate(
+                [self.unscaled_scores(chunk, threads) for chunk in X.chunks(threads)]
+            )
         scorer = self.scorer
-        if scorer is not None and isinstance(X, np.ndarray) and (X.dtype == np.float32 or scorer.single):
+        if (
+            scorer is not None
+            and isinstance(X, np.ndarray)
+            and (X.dtype == np.float32 or scorer.single)
+        ):
             return scorer.scores(np.ascontiguousarray(X, np.float32), threads)
         make_safe(self.tool)
         return np.asarray(self._scores(X, threads, **lists), dtype=np.float64)
 
     @functools.cached_property
     def scorer(self) -> Scorer | None:
-        """The trees packed for this library's own scoring, to the same bits; None where the tool itself must score."""
+        """The trees packed for this library's own scoring, to the same bits; None where the tool
+        itself must score.
+        """
         try:
             trees = self.unscaled_trees()
         except OptionError:
@@ -312,22 +367,27 @@ class FittedModel(abc.ABC):
         """Return unscaled scores of at least one row, as the tool gives them."""
 
     def contributions(self, X: Any, n_jobs: int | None = None) -> F64:
-        """Return what each feature adds to each score: SHAP values by the tool's own exact TreeSHAP.
+        """Return what each feature adds to each score: SHAP values by the tool's own exact
+        TreeSHAP.
 
-        Lundberg et al., *From local explanations to global understanding with explainable AI for trees*, 2020.
+        Lundberg et al., *From local explanations to global understanding with explainable AI for
+        trees*, 2020.
 
         Args:
             X: as for `predict`.
             n_jobs: threads.
 
         Returns:
-            One row per document, one column per feature, and a last column for the mean score that all start from;
-            each row sums to the score.
+            One row per document, one column per feature, and a last column for the mean score that
+            all start from; each row sums to the score.
         """
         if X.shape[0] == 0:
             return np.zeros((0, self.n_features + 1))
         make_safe(self.tool)
-        unable: tuple[type[Exception], ...] = (NotImplementedError, *engine_named(self.tool).errors())
+        unable: tuple[type[Exception], ...] = (
+            NotImplementedError,
+            *engine_named(self.tool).errors(),
+        )
         try:
             parts = self._contributions(X, usable_threads(n_jobs))
         except unable:
@@ -351,7 +411,9 @@ class FittedModel(abc.ABC):
         return np.asarray(self._leaves(X, usable_threads(n_jobs)), np.int64).reshape(X.shape[0], -1)
 
     def _leaves(self, X: Any, threads: int) -> Any:
-        raise OptionError(f"pred_leaf: {self.tool} has no leaves; expected a model of lightgbm or xgboost")
+        raise OptionError(
+            f"pred_leaf: {self.tool} has no leaves; expected a model of lightgbm or xgboost"
+        )
 
     def first(self, trees: int) -> FittedModel:
         """Return the model of the first trees.
@@ -359,15 +421,21 @@ class FittedModel(abc.ABC):
         Args:
             trees: their number.
         """
-        raise OptionError(f"num_iteration: a model of {self.tool} predicts as a whole; expected None")
+        raise OptionError(
+            f"num_iteration: a model of {self.tool} predicts as a whole; expected None"
+        )
 
     @abc.abstractmethod
     def importances(self) -> F64:
-        """Return what each feature added to the objective over all splits, as shares that sum to 1 (0 if no splits)."""
+        """Return what each feature added to the objective over all splits, as shares that sum to 1
+        (0 if no splits).
+        """
 
     @abc.abstractmethod
     def to_bytes(self) -> bytes:
-        """Return the unscaled model in the tool's own format; `from_bytes` gives the same bits back."""
+        """Return the unscaled model in the tool's own format; `from_bytes` gives the same bits
+        back.
+        """
 
     @classmethod
     @abc.abstractmethod
@@ -380,7 +448,9 @@ class FittedModel(abc.ABC):
         """
 
     def unscaled_trees(self) -> list[Tree]:
-        """Return the trees as arrays, in the order in which the tool adds them up; an error if the model has none."""
+        """Return the trees as arrays, in the order in which the tool adds them up; an error if the
+        model has none.
+        """
         found = f"a model trained by {self.tool}, which can only be saved"
         raise OptionError(f"format: found {found}; expected one trained by lightgbm or xgboost")
 
@@ -388,13 +458,18 @@ class FittedModel(abc.ABC):
         """Return the trees as plain arrays, scaled: what exports are written from."""
         trees = self.unscaled_trees()
         if (more := more_than_comparisons(trees)) is not None:
-            expected = "lightgbm, which can do so too" if self.tool == "lightgbm" else "a model without that"
+            expected = (
+                "lightgbm, which can do so too"
+                if self.tool == "lightgbm"
+                else "a model without that"
+            )
             raise OptionError(f"format: the model {more}; expected {expected}")
         return [tree.times(self.scale) for tree in trees] if self.scale != 1 else trees
 
     @classmethod
     def added(cls, models: Sequence[Any], factors: Sequence[float]) -> FittedModel | None:
-        """Return one model of this tool whose scores are the sum of the models' scores, each times its factor.
+        """Return one model of this tool whose scores are the sum of the models' scores, each times
+        its factor.
 
         Args:
             models: models of this class.
@@ -406,7 +481,8 @@ class FittedModel(abc.ABC):
         return None
 
     def rounded(self, unit: float) -> FittedModel:
-        """Return the model with leaves that are multiples of a number; the model as it is where its tool has no leaves.
+        """Return the model with leaves that are multiples of a number; the model as it is where its
+        tool has no leaves.
 
         Args:
             unit: the number.
@@ -418,7 +494,8 @@ class FittedModel(abc.ABC):
         return str(package(self.tool).__version__)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Trees live in the tool's own memory; worker processes receive them in the tool's own format.
+        # Trees live in the tool's own memory; worker processes receive them in the tool's own
+        # format.
         return read_model, (self.tool, self.to_bytes(), self.n_features, self.scale)
 
 
@@ -441,9 +518,13 @@ def read_model(tool: str, content: bytes, n_features: int, scale: float) -> Fitt
     try:
         model = engine.model_class.from_bytes(content, n_features)
     except engine.errors():
-        raise DataError(f"{engine.written} cannot read the model; expected the trees as {tool} saves them") from None
+        raise DataError(
+            f"{engine.written} cannot read the model; expected the trees as {tool} saves them"
+        ) from None
     if model.n_features != n_features:
-        raise DataError(f"found {engine.written}'s model of {model.n_features} features; expected {n_features}")
+        raise DataError(
+            f"found {engine.written}'s model of {model.n_features} features; expected {n_features}"
+        )
     model.scale = scale
     return model
 
@@ -451,21 +532,24 @@ def read_model(tool: str, content: bytes, n_features: int, scale: float) -> Fitt
 class Learner(Protocol):
     """One training in progress: what an engine brings to the loop (`boosting.boost`).
 
-    Langevin boosting needs more: ``leaves(part)`` returns the leaf of each document in the tree that `grow` has just
-    added, ``fill(leaves, values)`` gives leaves of that tree other values, and returns them as they are kept, and
-    ``l2`` is the L2 regularisation. `scores` need not follow.
+    Langevin boosting needs more: ``leaves(part)`` returns the leaf of each document in the tree
+    that `grow` has just added, ``fill(leaves, values)`` gives leaves of that tree other values, and
+    returns them as they are kept, and ``l2`` is the L2 regularisation. `scores` need not follow.
     """
 
     def grow(self, gradients: GradientsAt | None, rate: float) -> None:
         """Add one round.
 
         Args:
-            gradients: the gradients to fit, a function of the current `scores`; None for the tool's own objective.
+            gradients: the gradients to fit, a function of the current `scores`; None for the tool's
+                own objective.
             rate: factor to scale the round by; it changes from round to round if the model shrinks.
         """
 
     def scores(self, part: Part) -> Array:
-        """Return the current score of each document of a part, not scaled by `FittedModel.scale`."""
+        """Return the current score of each document of a part, not scaled by
+        `FittedModel.scale`.
+        """
 
     @property
     def rounds(self) -> int:
@@ -478,8 +562,8 @@ class Learner(Protocol):
 class Engine(abc.ABC):
     """Fits a model to the gradients of any loss, or to a tool's own objective.
 
-    An engine defines `start`, which makes a `Learner`; the loop is the same for all. A tool that must run the loop
-    itself defines `train` instead.
+    An engine defines `start`, which makes a `Learner`; the loop is the same for all. A tool that
+    must run the loop itself defines `train` instead.
     """
 
     name: ClassVar[str]
@@ -500,7 +584,9 @@ class Engine(abc.ABC):
     one_at_a_time: ClassVar[bool] = False
     """Whether its trainings within a process wait for each other."""
     sampling: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Its parameters that sample ``"features"``, ``"rows"`` and ``"thresholds"``, under their main names."""
+    """Its parameters that sample ``"features"``, ``"rows"`` and ``"thresholds"``, under their main
+    names.
+    """
     has_fast: bool = False
     """Whether it knows a faster way to train, ``speed="fast"``."""
 
@@ -508,7 +594,8 @@ class Engine(abc.ABC):
         """Begin a training.
 
         Args:
-            task: what to learn from what. A `Task.start` is continued unscaled for a loss of this library.
+            task: what to learn from what. A `Task.start` is continued unscaled for a loss of this
+                library.
             settings: how; `Settings.extra` holds the engine's own parameters.
         """
         raise NotImplementedError(f"{self.name} runs the loop itself")
@@ -545,7 +632,8 @@ class Engine(abc.ABC):
         return settings.n_estimators
 
     def query_bagging(self, settings: Settings) -> QueryBagging | None:
-        """Return how queries are sampled for each round of a loss of this library; None for not at all.
+        """Return how queries are sampled for each round of a loss of this library; None for not at
+        all.
 
         Args:
             settings: `Settings.extra` holds the engine's own parameters.
@@ -553,7 +641,8 @@ class Engine(abc.ABC):
         return None
 
     def may_sample(self, what: str, extra: Collection[str]) -> bool:
-        """Whether ``"features"``, ``"rows"`` or ``"thresholds"`` can be sampled, and the user has not said how.
+        """Whether ``"features"``, ``"rows"`` or ``"thresholds"`` can be sampled, and the user has
+        not said how.
 
         Args:
             what: a key of `sampling`.
@@ -574,7 +663,9 @@ class Engine(abc.ABC):
         """
         return {known.lower(): known for known in cls.objectives}.get(text.lower())
 
-    def in_its_words(self, parameters: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, Any]:
+    def in_its_words(
+        self, parameters: Mapping[str, Any], fixed: Collection[str] = ()
+    ) -> dict[str, Any]:
         """Rename parameters to the engine's own names, and leave out those it does not have.
 
         Args:
@@ -599,16 +690,22 @@ class Engine(abc.ABC):
         try:
             yield
         except self.errors() as error:
-            # LightGBM: "Check failed: what is wrong at /path/file.hpp, line 12 ."; XGBoost: "[12:34:56]
-            # /path/file.cc:78: Check failed: condition: what is wrong" and a stack trace in C++.
+            # LightGBM: "Check failed: what is wrong at /path/file.hpp, line 12 ."; XGBoost:
+            # "[12:34:56] /path/file.cc:78: Check failed: condition: what is wrong" and a stack
+            # trace in C++.
             first = str(error).strip().partition("\n")[0]
             reason = re.sub(r"^\[[\d:]+\] \S+:\d+: | at \S+, line \d+ *\.?$", "", first).strip()
             if "num_features()) > (0)" in reason:
                 reason = "no feature varies enough to be split"
-            # "Check failed: (max_bin) > (1)" and "config->bagging_freq > 0", as a user would write it
-            plain = re.sub(r"(?<!\w)\(([\w.]+)\)", r"\1", re.sub(r"config->|(?<=\d)f\b", "", reason))
+            # "Check failed: (max_bin) > (1)" and "config->bagging_freq > 0", as a user would write
+            # it
+            plain = re.sub(
+                r"(?<!\w)\(([\w.]+)\)", r"\1", re.sub(r"config->|(?<=\d)f\b", "", reason)
+            )
             reason = plain.replace("Check failed: ", "expected ")
-            raise DataError(f"loss {loss}: {self.written} cannot train on this ({reason})") from None
+            raise DataError(
+                f"loss {loss}: {self.written} cannot train on this ({reason})"
+            ) from None
 
 
 def scaled(scores: Array, scale: float) -> Array:

@@ -1,8 +1,10 @@
-"""Binned data for several trainings on the same data: kept in memory, and in files for other processes.
+"""Binned data for several trainings on the same data: kept in memory, and in files for other
+processes.
 
-LightGBM's is made of features in memory, or chunk by chunk of features that stay in files. There, bins are found from
-LightGBM's own sample of rows, and are those of the same data in memory. Where workers each hold some of the documents,
-all of them get the sample of the whole, and so the same bins.
+LightGBM's is made of features in memory, or chunk by chunk of features that stay in files. There,
+bins are found from LightGBM's own sample of rows, and are those of the same data in memory. Where
+workers each hold some of the documents, all of them get the sample of the whole, and so the same
+bins.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 _FILES_FROM = 2_000_000
 _MOST_IN_MEMORY = 2
 _MOST_FILES = 8
-# What a training needs besides bins: Python, Numba and LightGBM; and scores, gradients and lists of each document.
+# What a training needs besides bins: Python, Numba and LightGBM; and scores, gradients and lists of
+# each document.
 _ALWAYS = 450 * 2**20
 _PER_DOCUMENT = 100
 _SAMPLE = 200_000
@@ -58,7 +61,8 @@ class Bins:
         Args:
             key: what decides the bins; see `content_key`.
             make: bins the data.
-            files: ``write(binned, path)`` and ``read(path)``, whose file names begin with the path; None for no files.
+            files: ``write(binned, path)`` and ``read(path)``, whose file names begin with the path;
+                None for no files.
         """
         with self._lock:
             if key not in self._kept:
@@ -75,13 +79,17 @@ def _in_file(folder: Path, key: str, make: Callable[[], Any], files: Any) -> Any
     path, done = folder / key, folder / f"{key}.done"
     with _alone(folder / f"{key}.lock"):
         if done.exists():
-            with contextlib.suppress(Exception):  # another process may just have removed it, as too old
+            with contextlib.suppress(
+                Exception
+            ):  # another process may just have removed it, as too old
                 return files.read(path)
         made = make()
         with contextlib.suppress(Exception):  # a full disk: each process then bins its own
             files.write(made, path)
             done.touch()
-            oldest = sorted(folder.glob("*.done"), key=lambda file: file.stat().st_mtime)[:-_MOST_FILES]
+            oldest = sorted(folder.glob("*.done"), key=lambda file: file.stat().st_mtime)[
+                :-_MOST_FILES
+            ]
             for file in (part for old in oldest for part in folder.glob(f"{old.stem}*")):
                 file.unlink(missing_ok=True)
         return made
@@ -99,7 +107,8 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def content_key(parts: Iterable[RankingData | None], *more: Any) -> str:
-    """Return a hash of everything in some data, and of what else decides its bins, 32 hexadecimal digits.
+    """Return a hash of everything in some data, and of what else decides its bins, 32 hexadecimal
+    digits.
 
     Args:
         parts: the data.
@@ -155,7 +164,11 @@ def sampled_rows(total: int, params: Mapping[str, Any]) -> I64:
         total: number of documents of the whole training.
         params: parameters, among which may be those of LightGBM that decide it.
     """
-    how = {name: params[name] for name in ("data_random_seed", "bin_construct_sample_cnt") if name in params}
+    how = {
+        name: params[name]
+        for name in ("data_random_seed", "bin_construct_sample_cnt")
+        if name in params
+    }
     made = package("lightgbm").Dataset(None, params={**how, "verbosity": -1})
     return np.asarray(made._create_sample_indices(total_nrow=total), np.int64)
 
@@ -182,17 +195,21 @@ def is_quantised(params: Mapping[str, Any]) -> bool:
 def is_joined(task: Task, params: Mapping[str, Any]) -> bool:
     """Whether a model to start from is joined to the trees at the end, which begin from its scores.
 
-    LightGBM predicts no data in chunks, and its own way of continuing needs all data when the booster is made.
+    LightGBM predicts no data in chunks, and its own way of continuing needs all data when the
+    booster is made.
 
     Args:
         task: the training.
         params: LightGBM's parameters by their main names.
     """
-    return isinstance(task.train.X, StreamedRows) or (is_quantised(params) and isinstance(task.loss, Loss))
+    return isinstance(task.train.X, StreamedRows) or (
+        is_quantised(params) and isinstance(task.loss, Loss)
+    )
 
 
 class LightGBMBinning:
-    """LightGBM's data sets of one training: training and validation data, the latter None if there is none.
+    """LightGBM's data sets of one training: training and validation data, the latter None if there
+    is none.
 
     Args:
         task: the training.
@@ -211,7 +228,9 @@ class LightGBMBinning:
         seen = self._dataset(None).get_params()  # those that decide the bins
         if params.get("feature_pre_filter") is not False:
             seen["min_data_in_leaf"] = params.get("min_data_in_leaf")
-        key = content_key((task.train, task.valid), sorted(seen.items()), task.categorical, task.document_weights)
+        key = content_key(
+            (task.train, task.valid), sorted(seen.items()), task.categorical, task.document_weights
+        )
         large = task.train.n_documents * task.train.n_features >= _FILES_FROM
         found: tuple[Any, Any] = task.bins.get(key, self.make, self if large else None)
         return found
@@ -219,7 +238,9 @@ class LightGBMBinning:
     def make(self) -> tuple[Any, Any]:
         """Bin the data."""
         train = self._binned(self._task.train, weight=self._task.document_weights)
-        return train, None if self._task.valid is None else self._binned(self._task.valid, reference=train)
+        return train, None if self._task.valid is None else self._binned(
+            self._task.valid, reference=train
+        )
 
     def write(self, binned: tuple[Any, Any], path: Path) -> None:
         """Write binned data to two files."""
@@ -231,11 +252,15 @@ class LightGBMBinning:
         """Read them."""
         train = self._dataset(f"{path}.train").construct()
         has_valid = self._task.valid is not None
-        return train, self._dataset(f"{path}.valid", reference=train).construct() if has_valid else None
+        return train, self._dataset(
+            f"{path}.valid", reference=train
+        ).construct() if has_valid else None
 
     def _dataset(self, data: Any, **given: Any) -> Any:
         codes = list(self._task.categorical) or "auto"
-        return package("lightgbm").Dataset(data, params=self._params, categorical_feature=codes, **given)
+        return package("lightgbm").Dataset(
+            data, params=self._params, categorical_feature=codes, **given
+        )
 
     def _binned(self, data: RankingData, **given: Any) -> Any:
         task, scores = self._task, None
@@ -243,7 +268,9 @@ class LightGBMBinning:
             scores = task.start.unscaled_scores(data.X, self._params["num_threads"])
         if isinstance(data.X, StreamedRows):
             return self._streamed(data.X, given.get("reference"), scores)
-        made = self._dataset(data.X, label=data.labels, group=data.sizes, init_score=scores, **given)
+        made = self._dataset(
+            data.X, label=data.labels, group=data.sizes, init_score=scores, **given
+        )
         return made if task.bins is None or task.start is not None else made.construct()
 
     def _streamed(self, rows: StreamedRows, reference: Any, scores: F64 | None) -> Any:
@@ -253,8 +280,13 @@ class LightGBMBinning:
         if reference is not None:
             made._init_from_ref_dataset(n, reference.construct()._handle)
         else:
-            given = {**self._params, **({"categorical_column": sorted(task.categorical)} if task.categorical else {})}
-            sample = rows.take(sampled_rows(n, given), threads) if task.sample is None else task.sample
+            given = {
+                **self._params,
+                **({"categorical_column": sorted(task.categorical)} if task.categorical else {}),
+            }
+            sample = (
+                rows.take(sampled_rows(n, given), threads) if task.sample is None else task.sample
+            )
             _find_bins(made, sample, n, (task.whole or (n,))[0], given)
             del sample
         for chunk in rows.chunks(threads):
@@ -268,7 +300,10 @@ def _find_bins(made: Any, sample: Array, local: int, total: int, params: Mapping
     """Make room for ``local`` rows of ``total``, in bins found from the sample."""
     from lightgbm.basic import _LIB, _c_str, _param_dict_to_str, _safe_call  # type: ignore[attr-defined, unused-ignore]
 
-    kept = [np.flatnonzero((np.abs(column) > _ZERO) | np.isnan(column)).astype(np.int32) for column in sample.T]
+    kept = [
+        np.flatnonzero((np.abs(column) > _ZERO) | np.isnan(column)).astype(np.int32)
+        for column in sample.T
+    ]
     values = [column[at].astype(np.float64) for column, at in zip(sample.T, kept, strict=True)]
     width = len(kept)
     doubles, whole = ctypes.POINTER(ctypes.c_double), ctypes.POINTER(ctypes.c_int32)
@@ -279,7 +314,11 @@ def _find_bins(made: Any, sample: Array, local: int, total: int, params: Mapping
     sizes = ctypes.c_int32(len(sample)), ctypes.c_int32(local), ctypes.c_int64(total)
     given = _c_str(_param_dict_to_str(dict(params)))
     create = _LIB.LGBM_DatasetCreateFromSampledColumn
-    _safe_call(create(columns, rows, ctypes.c_int32(width), counts, *sizes, given, ctypes.byref(made._handle)))
+    _safe_call(
+        create(
+            columns, rows, ctypes.c_int32(width), counts, *sizes, given, ctypes.byref(made._handle)
+        )
+    )
 
 
 def check_memory(parts: Sequence[StreamedRows], max_bin: Any) -> None:
@@ -300,4 +339,6 @@ def check_memory(parts: Sequence[StreamedRows], max_bin: Any) -> None:
     if needed > memory:
         found, expected, part = (f"{size / 2**30:.2f}G" for size in (memory, needed, bins))
         of_bins = f"{part} are the bins of {documents} documents of {parts[0].width} features"
-        raise OptionError(f"memory: found {found}; expected at least {expected}, of which {of_bins}")
+        raise OptionError(
+            f"memory: found {found}; expected at least {expected}, of which {of_bins}"
+        )

@@ -1,4 +1,5 @@
-"""The one loop of all engines, and what happens around a round: gradients before it, the metric and progress after it.
+"""The one loop of all engines, and what happens around a round: gradients before it, the metric and
+progress after it.
 
 Progress is shown on standard error: a bar on a terminal, a few lines elsewhere if asked for.
 """
@@ -22,7 +23,17 @@ import numpy as np
 from tautrank.arrays import F32, F64, Array, Bools, place
 from tautrank.data import RankingData, StreamedRows
 from tautrank.data.distributed import DistributedData
-from tautrank.engines.base import Engine, FittedModel, History, Part, Record, Settings, Step, Task, scaled
+from tautrank.engines.base import (
+    Engine,
+    FittedModel,
+    History,
+    Part,
+    Record,
+    Settings,
+    Step,
+    Task,
+    scaled,
+)
 from tautrank.engines.binned import shared_bins
 from tautrank.engines.langevin import Refilled, leaf_values, with_noise
 from tautrank.engines.registry import DEFAULT_ENGINE, OPENMP, NativeLoss
@@ -30,7 +41,8 @@ from tautrank.errors import DataError, OptionError, TautrankWarning, refuse
 from tautrank.losses.base import Loss
 from tautrank.metrics.base import BoundMetric
 
-# Leaves of the engine grow as the scale of the model falls; this ratio is still far from where doubles end.
+# Leaves of the engine grow as the scale of the model falls; this ratio is still far from where
+# doubles end.
 _SMALLEST_SCALE = 2.0**-800
 _EXACT_BITS = 52
 # A thread with fewer values than this to count saves less time than waking it takes.
@@ -56,8 +68,8 @@ def show_progress(label: str, total: int, verbose: int | None) -> Iterator[Show]
     Args:
         label: name of what is trained.
         total: maximum number of trees.
-        verbose: 0 (or less) for silence, 1 for progress, None for a bar if standard error is a terminal or this is a
-            notebook.
+        verbose: 0 (or less) for silence, 1 for progress, None for a bar if standard error is a
+            terminal or this is a notebook.
     """
     asked = None if verbose is None else verbose > 0  # -1 is silence in LightGBM
     terminal = (sys.stderr is not None and sys.stderr.isatty()) or "ipykernel" in sys.modules
@@ -76,7 +88,13 @@ def _bar(label: str, total: int) -> Iterator[Show]:
     from rich.errors import LiveError
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    columns = "{task.description}", BarColumn(), MofNCompleteColumn(), "{task.fields[value]}", TimeRemainingColumn()
+    columns = (
+        "{task.description}",
+        BarColumn(),
+        MofNCompleteColumn(),
+        "{task.fields[value]}",
+        TimeRemainingColumn(),
+    )
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     row = bar.add_task(label, total=total, value="")
     with suppress(LiveError):  # another bar is being drawn already
@@ -118,15 +136,23 @@ def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Re
         task = pooled(task)
     if settings.speed == "fast" and (not engine.has_fast or settings.langevin is not None):
         found = "langevin" if engine.has_fast else engine.written
-        raise OptionError(f"speed: found 'fast' with {found}; expected 'exact', or LightGBM without langevin")
-    if isinstance(task.train.X, StreamedRows) and (settings.langevin is not None or isinstance(task.loss, NativeLoss)):
+        raise OptionError(
+            f"speed: found 'fast' with {found}; expected 'exact', or LightGBM without langevin"
+        )
+    if isinstance(task.train.X, StreamedRows) and (
+        settings.langevin is not None or isinstance(task.loss, NativeLoss)
+    ):
         what = f"loss {task.loss}" if isinstance(task.loss, NativeLoss) else "langevin"
-        raise OptionError(f"{what}: needs features in memory; expected a loss of this library without langevin")
+        raise OptionError(
+            f"{what}: needs features in memory; expected a loss of this library without langevin"
+        )
     task = dataclasses.replace(task, bins=shared_bins())
     if settings.n_jobs is None and engine.name in OPENMP:
         worth = max(1, task.train.n_documents * task.train.n_features // _VALUES_PER_THREAD)
         settings = dataclasses.replace(settings, n_jobs=min(settings.threads, worth))
-    with show_progress(str(task.loss), engine.most_rounds(task, settings), settings.verbose) as show:
+    with show_progress(
+        str(task.loss), engine.most_rounds(task, settings), settings.verbose
+    ) as show:
         model, record = train_model(engine, task, settings, show)
     if not model.importances().any():
         found = f"loss {task.loss}: no tree could be split, so every document gets the same score"
@@ -135,8 +161,11 @@ def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Re
     return model, record
 
 
-def train_model(engine: Engine, task: Task, settings: Settings, show: Show = silent) -> tuple[FittedModel, Record]:
-    """Train one model, or choose its number of trees by cross-validation and train it on all queries.
+def train_model(
+    engine: Engine, task: Task, settings: Settings, show: Show = silent
+) -> tuple[FittedModel, Record]:
+    """Train one model, or choose its number of trees by cross-validation and train it on all
+    queries.
 
     Args:
         engine: what grows the model; a committee refits its members.
@@ -153,12 +182,14 @@ def train_model(engine: Engine, task: Task, settings: Settings, show: Show = sil
 
 
 def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> FittedModel:
-    """Grow rounds until there are enough, the validation metric has stopped improving, or a callback says stop.
+    """Grow rounds until there are enough, the validation metric has stopped improving, or a
+    callback says stop.
 
-    With Langevin boosting the model ``F`` shrinks by a factor before each round. Engines cannot rescale the trees they
-    have, so they keep ``G = F / scale``: the scale falls instead, the loss and the metric see ``scale * G``, and each
-    round is added to ``G`` at ``learning_rate / scale``. Without it the scale is 1. Each round is grown for gradients
-    with one draw of noise, and its leaves are then filled again with another (see `langevin`).
+    With Langevin boosting the model ``F`` shrinks by a factor before each round. Engines cannot
+    rescale the trees they have, so they keep ``G = F / scale``: the scale falls instead, the loss
+    and the metric see ``scale * G``, and each round is added to ``G`` at ``learning_rate / scale``.
+    Without it the scale is 1. Each round is grown for gradients with one draw of noise, and its
+    leaves are then filled again with another (see `langevin`).
 
     Args:
         engine: what grows the rounds.
@@ -168,10 +199,15 @@ def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> Fitte
     """
     own_loss = isinstance(task.loss, Loss)
     if settings.langevin is not None and not own_loss:
-        able = "a loss of this library, or one of CatBoost's, which has Langevin boosting of its own"
-        raise OptionError(f"langevin: the gradients of {task.loss} are out of reach; expected {able}")
+        able = (
+            "a loss of this library, or one of CatBoost's, which has Langevin boosting of its own"
+        )
+        raise OptionError(
+            f"langevin: the gradients of {task.loss} are out of reach; expected {able}"
+        )
     factor = 1.0 if settings.langevin is None else settings.langevin.factor(settings.learning_rate)
-    # A tool's own objective sees the tool's own scores: it continues a model that has its scale in its leaves.
+    # A tool's own objective sees the tool's own scores: it continues a model that has its scale in
+    # its leaves.
     scale = task.start.scale if task.start is not None and own_loss else 1.0
     if scale * factor**settings.n_estimators < _SMALLEST_SCALE:
         found = f"{settings.langevin} with learning_rate={settings.learning_rate:g} shrinks a tree to nothing"
@@ -190,7 +226,9 @@ def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> Fitte
     gradients: Any = getattr(learner, "gradients", None)
     if own_loss and gradients is None:
         gradients = Gradients(task, settings, settings.bagging or engine.query_bagging(settings))
-    training = learner if settings.langevin is None else Refilled(learner, task, gradients.leaf_values)
+    training = (
+        learner if settings.langevin is None else Refilled(learner, task, gradients.leaf_values)
+    )
     scales: list[float] = []
     for step in range(task.start_step, task.start_step + settings.n_estimators):
         at = None if gradients is None else partial(gradients, step=step, scale=scale)
@@ -200,7 +238,11 @@ def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> Fitte
         except CutShortError as error:
             if not scales:
                 raise
-            warnings.warn(f"{error}; the model has the {len(scales)} trees so far", TautrankWarning, stacklevel=2)
+            warnings.warn(
+                f"{error}; the model has the {len(scales)} trees so far",
+                TautrankWarning,
+                stacklevel=2,
+            )
             break
         scales.append(scale)
         if watch.judge(learner.rounds, training.scores, scale):
@@ -214,8 +256,8 @@ def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> Fitte
 class QueryBagging:
     """Which queries a round learns from: a new draw without replacement every ``every`` rounds.
 
-    All documents of a query are in or out together. A round is grown for gradients and hessians of 0 in all other
-    queries: they add nothing to any sum.
+    All documents of a query are in or out together. A round is grown for gradients and hessians of
+    0 in all other queries: they add nothing to any sum.
 
     Args:
         share: share of the queries that are drawn.
@@ -247,8 +289,8 @@ class QueryBagging:
 class Gradients:
     """The gradients of a loss as engines take them: checked float32 arrays with exact sums.
 
-    The noise of Langevin boosting is added before they are rounded. NaN is refused in a sentence that names the loss,
-    the query and the tree. The arrays are reused by the next call.
+    The noise of Langevin boosting is added before they are rounded. NaN is refused in a sentence
+    that names the loss, the query and the tree. The arrays are reused by the next call.
 
     Args:
         task: a task with a loss of this library.
@@ -264,9 +306,15 @@ class Gradients:
         self._objective = task.loss.bind(*lists, *how, propensities=task.propensities)
         self._documents, self._queries = task.whole or (data.n_documents, data.n_queries)
         self._used: Bools | None = None  # all
-        self._deviation = settings.langevin.deviation(settings.learning_rate) if settings.langevin is not None else 0.0
+        self._deviation = (
+            settings.langevin.deviation(settings.learning_rate)
+            if settings.langevin is not None
+            else 0.0
+        )
         self._scores, self._grad, self._hess = np.empty((3, data.n_documents), np.float32)
-        self._plain = self._curvature = self._grad  # gradients without noise and hessians; of the last call
+        self._plain = self._curvature = (
+            self._grad
+        )  # gradients without noise and hessians; of the last call
 
     def __call__(self, scores: Array, step: int, scale: float = 1.0) -> tuple[F32, F32]:
         """Return gradient and hessian.
@@ -279,9 +327,13 @@ class Gradients:
         return self.rounded(*self.measured(scores, step, scale), step)
 
     def measured(self, scores: Array, step: int, scale: float = 1.0) -> tuple[float, float]:
-        """Compute gradient and hessian, and return the largest absolute value of each; arguments as in a call."""
+        """Compute gradient and hessian, and return the largest absolute value of each; arguments as
+        in a call.
+        """
         self._step = step
-        with np.errstate(over="ignore"):  # a score beyond float32 becomes infinite, which is reported
+        with np.errstate(
+            over="ignore"
+        ):  # a score beyond float32 becomes infinite, which is reported
             np.copyto(self._scores, scaled(scores, scale), casting="same_kind")
         _check_bounded(self._scores, self._loss)
         grad, hess = self._objective.gradients(self._scores, step)
@@ -301,12 +353,16 @@ class Gradients:
             step: number of the tree.
         """
         if most == 0 < largest and step == 0:
-            raise DataError(f"loss {self._loss}: all hessians are 0, so no leaf has a value; expected some above 0")
+            raise DataError(
+                f"loss {self._loss}: all hessians are 0, so no leaf has a value; expected some above 0"
+            )
         round_to_grid(self._curvature, most, self._hess, self._documents)
         noisy = self._plain
         if self._deviation > 0:
             seed, threads = self._settings.seed, self._settings.threads
-            noisy = with_noise(self._plain, self._hess, self._data.offsets, self._deviation, seed, step, threads)
+            noisy = with_noise(
+                self._plain, self._hess, self._data.offsets, self._deviation, seed, step, threads
+            )
             noisy, largest = self._checked("gradient", noisy, step)
         round_to_grid(noisy, largest, self._grad, self._documents)
         return self._grad, self._hess
@@ -318,7 +374,9 @@ class Gradients:
             leaves: number of each training document's leaf.
             l2: the engine's L2 regularisation.
         """
-        return leaf_values(leaves, self._plain, self._hess, l2, self._deviation, self._settings.seed, self._step)
+        return leaf_values(
+            leaves, self._plain, self._hess, l2, self._deviation, self._settings.seed, self._step
+        )
 
     def _checked(self, kind: str, values: Any, step: int) -> tuple[F32, float]:
         """Return the values as float32, and the largest absolute value among them."""
@@ -335,17 +393,20 @@ class Gradients:
             at = int(np.argmax(~np.isfinite(single)))
             query, document = place(self._data.offsets, at)
             where = f"the {kind} of query {self._data.qids[query]} is {array[at]:g} at its document {document}"
-            raise DataError(f"loss {self._loss}: {where}, before tree {step}; expected finite numbers")
+            raise DataError(
+                f"loss {self._loss}: {where}, before tree {step}; expected finite numbers"
+            )
         return single, max(-low, high)
 
 
 def round_to_grid(values: F32, largest: float, out: F32, documents: int | None = None) -> None:
     """Write ``values`` to ``out``, rounded so that any sum of them in float64 is exact.
 
-    An engine adds float32 gradients in float64, in an order that depends on the number of threads and on its memory
-    layout, and so do the last bits of a leaf. Rounded to multiples of ``2^-b max|g|`` with ``n 2^b <= 2^52``, every sum
-    of them is a whole number of at most 53 bits times that grid: exact, in any order. For a million documents ``b`` is
-    32, finer than the 24 bits of a float32.
+    An engine adds float32 gradients in float64, in an order that depends on the number of threads
+    and on its memory layout, and so do the last bits of a leaf. Rounded to multiples of
+    ``2^-b max|g|`` with ``n 2^b <= 2^52``, every sum of them is a whole number of at most 53 bits
+    times that grid: exact, in any order. For a million documents ``b`` is 32, finer than the 24
+    bits of a float32.
 
     Args:
         values: finite numbers.
@@ -367,7 +428,9 @@ def round_to_grid(values: F32, largest: float, out: F32, documents: int | None =
 
 
 def _check_bounded(scores: Array, loss: object) -> None:
-    """Refuse infinite scores: a leaf whose hessians are near 0 may get a value beyond all bounds."""
+    """Refuse infinite scores: a leaf whose hessians are near 0 may get a value beyond all
+    bounds.
+    """
     if scores.size and not (-math.inf < scores.min() and scores.max() < math.inf):
         found = f"loss {loss}: the training diverges, scores have grown to infinity"
         how = "by a smaller learning_rate, or larger min_sum_hessian_in_leaf, min_data_in_leaf or lambda_l2"
@@ -381,10 +444,13 @@ class Watch:
         task: what is being learnt.
         settings: early stopping and callbacks.
         show: shows the progress of the training.
-        after: called with the validation scores after each step but the last; returns whether to stop.
+        after: called with the validation scores after each step but the last; returns whether to
+            stop.
     """
 
-    def __init__(self, task: Task, settings: Settings, show: Show = silent, after: After | None = None) -> None:
+    def __init__(
+        self, task: Task, settings: Settings, show: Show = silent, after: After | None = None
+    ) -> None:
         self._task, self._settings, self.show, self._after = task, settings, show, after
         self._name = str(task.metric)
         sets = task.validation_sets()
@@ -392,15 +458,26 @@ class Watch:
         judged = {"train": (task.train, slice(None)), **sets} if settings.eval_train else sets
 
         def bound(data: RankingData) -> dict[str, BoundMetric]:
-            return {str(each): each.bind(data.labels, data.offsets) for each in (task.metric, *task.metrics)}
+            return {
+                str(each): each.bind(data.labels, data.offsets)
+                for each in (task.metric, *task.metrics)
+            }
 
-        self._judges = {name: (documents, bound(data)) for name, (data, documents) in judged.items()}
+        self._judges = {
+            name: (documents, bound(data)) for name, (data, documents) in judged.items()
+        }
         if self._decides is not None and settings.early_stopping_rounds is not None:
             valid = sets[self._decides][0]
-            if math.isnan(self._judges[self._decides][1][self._name].mean(np.zeros(valid.n_documents))):
+            if math.isnan(
+                self._judges[self._decides][1][self._name].mean(np.zeros(valid.n_documents))
+            ):
                 found = f"eval_set: {self._name} skips every one of its {valid.n_queries} queries"
-                raise DataError(f"{found}, so training cannot stop by it; expected a query with a relevant document")
-        self.history: History = {name: {each: [] for each in judges} for name, (_, judges) in self._judges.items()}
+                raise DataError(
+                    f"{found}, so training cannot stop by it; expected a query with a relevant document"
+                )
+        self.history: History = {
+            name: {each: [] for each in judges} for name, (_, judges) in self._judges.items()
+        }
         self._rounds: list[int] = []
         self._best, self._best_value = 0, -math.inf
         self._began = time.perf_counter()
@@ -421,7 +498,9 @@ class Watch:
                 _check_bounded(found[part], self._task.loss)
             for each, judge in judges.items():
                 self.history[name][each].append(judge.mean(found[part][documents]))
-        last: dict[str | None, float] = {name: found[self._name][-1] for name, found in self.history.items()}
+        last: dict[str | None, float] = {
+            name: found[self._name][-1] for name, found in self.history.items()
+        }
         train, valid = last.get("train"), last.get(self._decides)
         index = len(self._rounds)
         self._rounds.append(rounds)
@@ -435,7 +514,9 @@ class Watch:
         start = self._task.start_step
         for callback in self._settings.callbacks:
             seconds = time.perf_counter() - self._began
-            answer = callback(Step(start + index, train, valid, start + self._best, seconds, self.history))
+            answer = callback(
+                Step(start + index, train, valid, start + self._best, seconds, self.history)
+            )
             stop = stop or (isinstance(answer, bool | np.bool_) and bool(answer))
         patience = self._settings.early_stopping_rounds
         stop = stop or (patience is not None and index - self._best >= patience)
@@ -458,14 +539,20 @@ class Watch:
 
     def record(self) -> Record:
         """Return what happened, once training has ended."""
-        index = self._best - len(self._rounds)  # from the end: values of other rounds may stand before
+        index = self._best - len(
+            self._rounds
+        )  # from the end: values of other rounds may stand before
         best = None if self._decides is None else self.history[self._decides][self._name][index]
         steps = self._task.start_step + self._last + 1
         return Record(self.history, self._rounds[self._best], best, steps, self._settings.seed)
 
     @property
     def _last(self) -> int:
-        return self._best if self._settings.early_stopping_rounds is not None else len(self._rounds) - 1
+        return (
+            self._best
+            if self._settings.early_stopping_rounds is not None
+            else len(self._rounds) - 1
+        )
 
 
 class InStep:
@@ -488,7 +575,8 @@ class InStep:
         """Whether all end with their next round."""
 
     def train(self, number: int, engine: Engine, task: Task, settings: Settings) -> FittedModel:
-        """Train one of them; the others go on without it when it has ended, and stop if it has failed.
+        """Train one of them; the others go on without it when it has ended, and stop if it has
+        failed.
 
         Args:
             number: its number, from 0.
@@ -498,7 +586,9 @@ class InStep:
         """
         try:
             with self._places:
-                return engine.train(task, settings, Watch(task, settings, after=partial(self.after_round, number)))
+                return engine.train(
+                    task, settings, Watch(task, settings, after=partial(self.after_round, number))
+                )
         except BaseException:
             self.stop = True
             raise

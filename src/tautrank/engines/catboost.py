@@ -45,10 +45,14 @@ class CatBoostModel(FittedModel):
     def _contributions(self, X: Any, threads: int) -> Any:
         pool = package(self.tool).Pool(X)
         found = self.model.get_feature_importance(pool, type="ShapValues", thread_count=threads)
-        return np.insert(found, [found.shape[1] - 1] * (self.n_features + 1 - found.shape[1]), 0.0, axis=1)
+        return np.insert(
+            found, [found.shape[1] - 1] * (self.n_features + 1 - found.shape[1]), 0.0, axis=1
+        )
 
     def importances(self) -> F64:
-        """Return how much each feature changes the prediction (PredictionValuesChange), as shares that sum to 1."""
+        """Return how much each feature changes the prediction (PredictionValuesChange), as shares
+        that sum to 1.
+        """
         if self.n_trees == 0:
             return np.zeros(self.n_features)
         values = shares(self.model.get_feature_importance(type="PredictionValuesChange"))
@@ -79,17 +83,24 @@ class CatBoost(Engine):
 
     Prokhorenkova et al., *CatBoost: unbiased boosting with categorical features*, NeurIPS 2018.
 
-    CatBoost's trees split a whole level at a time: ``num_leaves`` becomes the depth ``ceil(log2 num_leaves)``, unless
-    ``depth``, ``max_depth`` or ``grow_policy`` is given among the engine's parameters.
+    CatBoost's trees split a whole level at a time: ``num_leaves`` becomes the depth
+    ``ceil(log2 num_leaves)``, unless ``depth``, ``max_depth`` or ``grow_policy`` is given among the
+    engine's parameters.
     """
 
     name: ClassVar[str] = "catboost"
     written: ClassVar[str] = "CatBoost"
     model_class: ClassVar[type[FittedModel]] = CatBoostModel
     objectives: ClassVar[tuple[str, ...]] = (
-        "YetiRank", "YetiRankPairwise", "StochasticRank", "QueryRMSE", "QuerySoftMax", "PairLogit",
-        "PairLogitPairwise", "RMSE",
-    )  # fmt: skip
+        "YetiRank",
+        "YetiRankPairwise",
+        "StochasticRank",
+        "QueryRMSE",
+        "QuerySoftMax",
+        "PairLogit",
+        "PairLogitPairwise",
+        "RMSE",
+    )
     takes_losses: ClassVar[bool] = False
     has_langevin: ClassVar[bool] = True
 
@@ -140,7 +151,8 @@ class CatBoost(Engine):
 
     @classmethod
     def find_objective(cls, text: str) -> str | None:
-        """Return the objective that a user means; it may have parameters in CatBoost's own spelling.
+        """Return the objective that a user means; it may have parameters in CatBoost's own
+        spelling.
 
         Args:
             text: an objective, such as ``YetiRank`` or ``YetiRank:mode=NDCG;top=10``.
@@ -157,8 +169,11 @@ class CatBoost(Engine):
             raise OptionError(f"loss: found 'catboost:{text}'; expected {expected}")
         return f"{found}:{parameters}"
 
-    def in_its_words(self, parameters: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, Any]:
-        """Rename parameters to CatBoost's names; its default trees have no minimum of documents per leaf.
+    def in_its_words(
+        self, parameters: Mapping[str, Any], fixed: Collection[str] = ()
+    ) -> dict[str, Any]:
+        """Rename parameters to CatBoost's names; its default trees have no minimum of documents per
+        leaf.
 
         Args:
             parameters: values under the names that scikit-learn and LightGBM use.
@@ -168,14 +183,20 @@ class CatBoost(Engine):
         {'learning_rate': 0.1, 'rsm': 0.5}
         """
         names = {"colsample_bytree": "rsm", "reg_lambda": "l2_leaf_reg"}
-        renamed = {names.get(name, name): value for name, value in parameters.items() if name != "min_child_samples"}
+        renamed = {
+            names.get(name, name): value
+            for name, value in parameters.items()
+            if name != "min_child_samples"
+        }
         if "subsample" in renamed:
             renamed["bootstrap_type"] = "Bernoulli"  # the other types take no share of rows
         return renamed
 
 
 class _Judge:
-    """A metric and a callback for CatBoost: as a metric it sees the scores, as a callback it may stop the training."""
+    """A metric and a callback for CatBoost: as a metric it sees the scores, as a callback it may
+    stop the training.
+    """
 
     def __init__(self, watch: Watch, first: int) -> None:
         self._watch, self._rounds = watch, first
@@ -189,7 +210,8 @@ class _Judge:
         return True
 
     def evaluate(self, approxes: Any, target: Any, weight: Any) -> tuple[float, float]:
-        # Training data first, then validation data, after every tree. The array is CatBoost's own memory.
+        # Training data first, then validation data, after every tree. The array is CatBoost's own
+        # memory.
         self._scores.append(np.array(approxes[0]))
         return 0.0, 1.0
 
@@ -200,14 +222,18 @@ class _Judge:
         seen, self._scores = self._scores, []
         self._rounds += 1
         try:
-            return not self._watch.judge(self._rounds, lambda part: seen[0 if part == "train" else -1])
+            return not self._watch.judge(
+                self._rounds, lambda part: seen[0 if part == "train" else -1]
+            )
         except BaseException as failure:  # CatBoost would print it and go on
             self.failure = failure
             return False
 
 
 def _pool(data: RankingData, weights: F64 | None) -> Any:
-    return package("catboost").Pool(data.X, data.labels, group_id=query_of(data.offsets), group_weight=weights)
+    return package("catboost").Pool(
+        data.X, data.labels, group_id=query_of(data.offsets), group_weight=weights
+    )
 
 
 def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
@@ -239,16 +265,24 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
 def _check_langevin(langevin: Langevin, task: Task, settings: Settings) -> None:
     for name in ("model_shrink_rate", "model_shrink_mode"):
         if name in settings.extra:
-            raise OptionError(f"{name}: found beside langevin, which has a shrink_rate; expected one of the two")
+            raise OptionError(
+                f"{name}: found beside langevin, which has a shrink_rate; expected one of the two"
+            )
     factor = _factor(langevin, settings.learning_rate)
     if task.start is not None and factor != 1:
         found = "CatBoost does not shrink a model that it continues"
         raise OptionError(f"init_model: {found}; expected none, or langevin with shrink_rate=0")
     if factor ** (settings.early_stopping_rounds or 0) < _SMALLEST_SCALE:
-        found = f"CatBoost shrinks the best trees to nothing in {settings.early_stopping_rounds} rounds"
-        raise OptionError(f"early_stopping_rounds: {found}; expected fewer, or a smaller shrink_rate of langevin")
+        found = (
+            f"CatBoost shrinks the best trees to nothing in {settings.early_stopping_rounds} rounds"
+        )
+        raise OptionError(
+            f"early_stopping_rounds: {found}; expected fewer, or a smaller shrink_rate of langevin"
+        )
 
 
 def _factor(langevin: Langevin, learning_rate: float) -> float:
-    """Return the factor that CatBoost scales a model by before each tree, which it computes from float32 numbers."""
+    """Return the factor that CatBoost scales a model by before each tree, which it computes from
+    float32 numbers.
+    """
     return 1.0 - float(np.float32(learning_rate)) * float(np.float32(langevin.shrink_rate))

@@ -1,12 +1,13 @@
 """Committees: several losses trained on the same data and added up to one model.
 
-Losses make different errors, and a sum of models that err differently ranks better than any of them. Each member learns
-from its own sample of the queries and of the features, and tries one threshold per feature, drawn at random, in trees
-that have more leaves where there are more documents; all of them stop together, when their sum has stopped improving.
-With list features, every second member sees them, and tries all thresholds.
-The scores of a member are divided by one constant, their spread within the training queries, so that no member
-outweighs the others. A sum of scaled trees is a model of trees, so a committee is saved, exported and continued like
-any other model.
+Losses make different errors, and a sum of models that err differently ranks better than any of
+them. Each member learns from its own sample of the queries and of the features, and tries one
+threshold per feature, drawn at random, in trees that have more leaves where there are more
+documents; all of them stop together, when their sum has stopped improving. With list features,
+every second member sees them, and tries all thresholds. The scores of a member are divided by one
+constant, their spread within the training queries, so that no member outweighs the others. A sum of
+scaled trees is a model of trees, so a committee is saved, exported and continued like any other
+model.
 """
 
 from __future__ import annotations
@@ -27,10 +28,25 @@ from numpy.typing import NDArray
 from tautrank.arguments import check_fields, checked_by, choice, whole
 from tautrank.arrays import F64
 from tautrank.data import RankingData
-from tautrank.engines.base import Engine, FittedModel, Settings, Step, Task, read_model, scaled, shares
+from tautrank.engines.base import (
+    Engine,
+    FittedModel,
+    Settings,
+    Step,
+    Task,
+    read_model,
+    scaled,
+    shares,
+)
 from tautrank.engines.binned import Bins
 from tautrank.engines.boosting import InStep, QueryBagging, Watch, train_model
-from tautrank.engines.registry import DEFAULT_ENGINE, NativeLoss, engine_for, engine_named, read_loss
+from tautrank.engines.registry import (
+    DEFAULT_ENGINE,
+    NativeLoss,
+    engine_for,
+    engine_named,
+    read_loss,
+)
 from tautrank.engines.trees import Tree, exact_unit
 from tautrank.errors import DataError, OptionError, counted
 from tautrank.losses.base import Loss
@@ -39,11 +55,12 @@ from tautrank.names import Registry, changed_options, write_name
 
 Member: TypeAlias = "Loss | NativeLoss"
 
-# What each member learns from, unless the user says otherwise: enough to make members differ, and to be as good alone.
+# What each member learns from, unless the user says otherwise: enough to make members differ, and
+# to be as good alone.
 _QUERY_SHARE = 0.8
 _FEATURE_SHARE = 0.8
-# A tree of random thresholds needs more leaves where there is more to learn from: one per so many training documents,
-# up to so many times as many as asked for.
+# A tree of random thresholds needs more leaves where there is more to learn from: one per so many
+# training documents, up to so many times as many as asked for.
 _DOCUMENTS_PER_LEAF = 2_000
 _MOST_LEAVES = 4
 # Documents that the spread of a member's scores is measured on: one number for the whole data.
@@ -51,7 +68,8 @@ _MEASURED_QUERIES = 2_000
 # Fewer validation queries than this would fit weights to noise.
 _FEWEST_FOR_WEIGHTS = 500
 _SEED_STEP = 1_000_003
-# Leaves are rounded to multiples of at most this much; the scores of a committee differ by about 1 within queries.
+# Leaves are rounded to multiples of at most this much; the scores of a committee differ by about 1
+# within queries.
 _COARSEST = 2.0**-17
 
 
@@ -66,7 +84,8 @@ class Committee:
     Args:
         of: the losses, in one text with ``|`` between them, or as a sequence.
         members: number of members of each loss; they differ by their seeds.
-        weights: ``"equal"``, or ``"fitted"`` for weights that are best for the metric on the validation data.
+        weights: ``"equal"``, or ``"fitted"`` for weights that are best for the metric on the
+            validation data.
 
     >>> Committee(of=("lambdarank", "xendcg"), members=2)
     committee(of=lambdarank|xendcg,members=2)
@@ -109,7 +128,9 @@ class Committee:
     __repr__ = __str__
 
 
-COMMITTEES: Registry[Committee] = Registry(Committee, "loss", "'committee' or 'committee(members=2)'")
+COMMITTEES: Registry[Committee] = Registry(
+    Committee, "loss", "'committee' or 'committee(members=2)'"
+)
 """The one name of a committee, read by the grammar of losses."""
 COMMITTEES.register("committee")(Committee)
 
@@ -152,7 +173,9 @@ class CommitteeEngine(Engine):
         losses = committee.all_members
         found = next((data.n_queries for data, _ in task.validation_sets().values()), 0)
         if committee.weights == "fitted" and found < _FEWEST_FOR_WEIGHTS:
-            expected = f"expected at least {_FEWEST_FOR_WEIGHTS} to fit weights to, or weights=equal"
+            expected = (
+                f"expected at least {_FEWEST_FOR_WEIGHTS} to fit weights to, or weights=equal"
+            )
             raise OptionError(f"weights: found {counted(found, 'validation query')}; {expected}")
         side_by_side = min(settings.threads, len(losses))
         done, one_by_one, failed = itertools.count(1), threading.Lock(), threading.Event()
@@ -167,7 +190,10 @@ class CommitteeEngine(Engine):
         settings = dataclasses.replace(settings, n_jobs=threads, verbose=0, callbacks=called)
         bins = task.bins or Bins()
         without_lists = _own_columns(task)
-        together, of_sum = None, Watch(task, dataclasses.replace(settings, callbacks=(), eval_train=False))
+        together, of_sum = (
+            None,
+            Watch(task, dataclasses.replace(settings, callbacks=(), eval_train=False)),
+        )
         take_turns = any(engine_for(self._engine, loss).one_at_a_time for loss in losses)
         if task.valid is not None and not take_turns:
             together = InStep(len(losses), _judge_of_sum(task, of_sum), side_by_side)
@@ -190,7 +216,9 @@ class CommitteeEngine(Engine):
         watch.put_before(of_sum.history)
         return total
 
-    def in_its_words(self, parameters: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, Any]:
+    def in_its_words(
+        self, parameters: Mapping[str, Any], fixed: Collection[str] = ()
+    ) -> dict[str, Any]:
         """Rename parameters as the engine of the members does.
 
         Args:
@@ -200,7 +228,12 @@ class CommitteeEngine(Engine):
         return engine_named(self._engine).in_its_words(parameters, fixed)
 
     def _own_settings(
-        self, number: int, loss: Member, settings: Settings, documents: int, sees_lists: bool = False
+        self,
+        number: int,
+        loss: Member,
+        settings: Settings,
+        documents: int,
+        sees_lists: bool = False,
     ) -> Settings:
         seed = (settings.seed + number * _SEED_STEP) % 2**31
         engine = engine_for(self._engine, loss)
@@ -209,7 +242,9 @@ class CommitteeEngine(Engine):
         if engine.may_sample("rows", extra):
             if isinstance(loss, Loss):
                 bagging = QueryBagging(_QUERY_SHARE, 1, seed)
-            elif not (engine.has_fast and settings.speed == "fast"):  # it would add up other documents (LightGBM#7397)
+            elif not (
+                engine.has_fast and settings.speed == "fast"
+            ):  # it would add up other documents (LightGBM#7397)
                 extra |= engine.in_its_words({"subsample": _QUERY_SHARE}, extra)
         if engine.may_sample("features", extra):
             extra |= engine.in_its_words({"colsample_bytree": _FEATURE_SHARE}, extra)
@@ -220,13 +255,17 @@ class CommitteeEngine(Engine):
             settings = dataclasses.replace(settings, num_leaves=leaves)
         return dataclasses.replace(settings, seed=seed, extra=extra, bagging=bagging)
 
-    def _member(self, number: int, task: Task, settings: Settings, together: InStep | None) -> FittedModel:
+    def _member(
+        self, number: int, task: Task, settings: Settings, together: InStep | None
+    ) -> FittedModel:
         assert isinstance(task.loss, Loss | NativeLoss)
         engine = engine_for(self._engine, task.loss)
         if together is None:
             return train_model(engine, task, settings)[0]
         # What a member has grown is kept: alone it may be past its best, the sum rarely is.
-        return together.train(number, engine, task, dataclasses.replace(settings, early_stopping_rounds=None))
+        return together.train(
+            number, engine, task, dataclasses.replace(settings, early_stopping_rounds=None)
+        )
 
 
 def _own_columns(task: Task) -> Task:
@@ -236,13 +275,19 @@ def _own_columns(task: Task) -> Task:
 
     def own(data: RankingData) -> RankingData:
         names = data.feature_names and data.feature_names[: task.own_columns]
-        return dataclasses.replace(data, X=data.X[:, : task.own_columns].copy(), feature_names=names)
+        return dataclasses.replace(
+            data, X=data.X[:, : task.own_columns].copy(), feature_names=names
+        )
 
-    return dataclasses.replace(task, train=own(task.train), valid=None if task.valid is None else own(task.valid))
+    return dataclasses.replace(
+        task, train=own(task.train), valid=None if task.valid is None else own(task.valid)
+    )
 
 
 def _judge_of_sum(task: Task, watch: Watch) -> Callable[[list[NDArray[Any]]], bool]:
-    """Return what says from the validation scores of the members whether their sum has stopped improving."""
+    """Return what says from the validation scores of the members whether their sum has stopped
+    improving.
+    """
     valid, documents = next(iter(task.validation_sets().values()))
 
     def judge(scores: list[NDArray[Any]]) -> bool:
@@ -253,11 +298,13 @@ def _judge_of_sum(task: Task, watch: Watch) -> Callable[[list[NDArray[Any]]], bo
 
 
 def member_factors(models: Sequence[FittedModel], task: Task, weights: str = "equal") -> F64:
-    """Return what each member's scores are multiplied by: its weight over the spread of its scores within queries.
+    """Return what each member's scores are multiplied by: its weight over the spread of its scores
+    within queries.
 
     Args:
         models: the members.
-        task: training data to measure the spread on, validation data to fit weights to, and the metric.
+        task: training data to measure the spread on, validation data to fit weights to, and the
+            metric.
         weights: as in `Committee`.
     """
     some, last = task.train, task.train.n_queries - 1
@@ -283,7 +330,8 @@ def scores_of(model: FittedModel, data: RankingData, n_jobs: int | None = None) 
 
 
 def columns_of(X: Any, model: FittedModel) -> Any:
-    """Return the columns that a model has seen: a member of a committee may not know the list features.
+    """Return the columns that a model has seen: a member of a committee may not know the list
+    features.
 
     Args:
         X: features.
@@ -293,7 +341,9 @@ def columns_of(X: Any, model: FittedModel) -> Any:
 
 
 def _inverse_spread(scores: F64, data: RankingData) -> float:
-    """1 over the root of the mean variance of the scores within queries; 0 for a member without a split."""
+    """1 over the root of the mean variance of the scores within queries; 0 for a member without a
+    split.
+    """
     sizes = np.maximum(data.sizes, 1)
     sums = np.add.reduceat(np.append(scores, 0.0), data.offsets[:-1]) * (data.sizes > 0)
     centred = scores - np.repeat(sums / sizes, data.sizes)
@@ -303,7 +353,9 @@ def _inverse_spread(scores: F64, data: RankingData) -> float:
 
 
 def _fitted_weights(scores: F64, metric: Metric, valid: RankingData) -> F64:
-    """Weights that raise the metric on the validation data, one member at a time, until none does."""
+    """Weights that raise the metric on the validation data, one member at a time, until none
+    does.
+    """
     judge, sign = metric.bind(valid.labels, valid.offsets), metric.sign
     weights: F64 = np.ones(scores.shape[0])
     best = sign * judge.mean(weights @ scores)
@@ -340,8 +392,9 @@ def added(models: Sequence[FittedModel], factors: Iterable[float]) -> FittedMode
 def exact_in_float32(total: FittedModel) -> FittedModel:
     """Return the model with leaves rounded such that float32 adds them up exactly, in any order.
 
-    Solr, Elasticsearch, OpenSearch and RankLib, which add leaves in float32, then give the same bits as `predict`. The
-    model stays as it is where that would round too much, or where its trees are not its own.
+    Solr, Elasticsearch, OpenSearch and RankLib, which add leaves in float32, then give the same
+    bits as `predict`. The model stays as it is where that would round too much, or where its trees
+    are not its own.
 
     Args:
         total: a committee.
@@ -419,16 +472,21 @@ class SeveralModels(FittedModel):
 
         Args:
             content: the bytes.
-            n_features: number of features of the data; a member that says nothing else must have as many.
+            n_features: number of features of the data; a member that says nothing else must have as
+                many.
         """
         head, _, rest = content.partition(b"\n")
         models, factors = [], []
         try:
             for described in json.loads(head):
                 size, width = int(described["bytes"]), int(described.get("features", n_features))
-                if described["tool"] == cls.tool or not (0 <= size <= len(rest) and 0 < width <= n_features):
+                if described["tool"] == cls.tool or not (
+                    0 <= size <= len(rest) and 0 < width <= n_features
+                ):
                     raise ValueError
-                models.append(read_model(described["tool"], rest[:size], width, float(described["scale"])))
+                models.append(
+                    read_model(described["tool"], rest[:size], width, float(described["scale"]))
+                )
                 factors.append(float(described["factor"]))
                 rest = rest[size:]
         except (ValueError, KeyError, TypeError):
@@ -443,7 +501,10 @@ class SeveralModels(FittedModel):
         Args:
             unit: the number.
         """
-        scaled = [type(model).added([model], [factor]) for model, factor in zip(self.models, self.factors, strict=True)]
+        scaled = [
+            type(model).added([model], [factor])
+            for model, factor in zip(self.models, self.factors, strict=True)
+        ]
         rounded = [model.rounded(unit) for model in scaled if model is not None]
         return SeveralModels(rounded, [1.0] * len(rounded)) if len(rounded) == len(scaled) else self
 

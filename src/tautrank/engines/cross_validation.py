@@ -1,9 +1,10 @@
 """Trees chosen by cross-validation, and a model of as many trees that learns from every query.
 
-NDCG of a few hundred validation queries jumps from tree to tree, and its highest value may be luck. Here every query
-judges a model that has not seen it: the queries are divided into parts, and for each part a model is trained on the
-others, all side by side, one tree at a time. The number of trees is the best for the metric over all queries; the final
-model has as many and is trained on all of them.
+NDCG of a few hundred validation queries jumps from tree to tree, and its highest value may be luck.
+Here every query judges a model that has not seen it: the queries are divided into parts, and for
+each part a model is trained on the others, all side by side, one tree at a time. The number of
+trees is the best for the metric over all queries; the final model has as many and is trained on all
+of them.
 """
 
 from __future__ import annotations
@@ -32,19 +33,27 @@ def pooled(task: Task) -> Task:
         task: what to learn.
     """
     if task.start is not None:
-        raise OptionError("refit: found init_model, which may have seen every query; expected one of the two")
+        raise OptionError(
+            "refit: found init_model, which may have seen every query; expected one of the two"
+        )
     if task.valid is None:
         return task
     if len(task.sets) > 1:
-        raise OptionError(f"refit: found {len(task.sets)} validation sets; expected one, to learn from as well")
+        raise OptionError(
+            f"refit: found {len(task.sets)} validation sets; expected one, to learn from as well"
+        )
     if task.weights is not None or task.propensities is not None:
         found = "weights or propensities, which the validation data does not have"
-        raise OptionError(f"refit: found {found}; expected all queries as training data, without an eval_set")
+        raise OptionError(
+            f"refit: found {found}; expected all queries as training data, without an eval_set"
+        )
     every = RankingData.concat([task.train, task.valid], repeated="separate")
     return dataclasses.replace(task, train=every, valid=None, sets=())
 
 
-def refitted(engine: Engine, task: Task, settings: Settings, show: Show) -> tuple[FittedModel, Record]:
+def refitted(
+    engine: Engine, task: Task, settings: Settings, show: Show
+) -> tuple[FittedModel, Record]:
     """Choose the number of trees by cross-validation, and train as many on all queries.
 
     Args:
@@ -55,14 +64,20 @@ def refitted(engine: Engine, task: Task, settings: Settings, show: Show) -> tupl
     """
     n = task.train.n_queries
     if n < FOLDS:
-        raise DataError(f"refit: found {counted(n, 'query')}; expected at least {FOLDS}, for cross-validation")
+        raise DataError(
+            f"refit: found {counted(n, 'query')}; expected at least {FOLDS}, for cross-validation"
+        )
     order = np.random.default_rng(settings.seed).permutation(n)
     patience = settings.early_stopping_rounds or settings.n_estimators
     judged = dataclasses.replace(settings, eval_train=False, early_stopping_rounds=patience)
     watch = Watch(dataclasses.replace(task, valid=task.train.subset(order)), judged, show)
     rounds = itertools.count(1)
-    folds = InStep(FOLDS, lambda scores: watch.judge(next(rounds), lambda part: np.concatenate(scores)), FOLDS)
-    plain = dataclasses.replace(settings, eval_train=False, early_stopping_rounds=None, callbacks=())
+    folds = InStep(
+        FOLDS, lambda scores: watch.judge(next(rounds), lambda part: np.concatenate(scores)), FOLDS
+    )
+    plain = dataclasses.replace(
+        settings, eval_train=False, early_stopping_rounds=None, callbacks=()
+    )
     each = dataclasses.replace(plain, n_jobs=max(1, settings.threads // FOLDS))
     with ThreadPoolExecutor(FOLDS) as pool:
         running = [
@@ -75,11 +90,17 @@ def refitted(engine: Engine, task: Task, settings: Settings, show: Show) -> tupl
         finally:
             folds.stop = True  # where the user has interrupted
     found = watch.record()
-    rates = settings.rates[: found.steps] if isinstance(settings.rates, Sequence) else settings.rates
-    once = dataclasses.replace(plain, n_estimators=found.steps, eval_train=settings.eval_train, rates=rates)
+    rates = (
+        settings.rates[: found.steps] if isinstance(settings.rates, Sequence) else settings.rates
+    )
+    once = dataclasses.replace(
+        plain, n_estimators=found.steps, eval_train=settings.eval_train, rates=rates
+    )
     last = Watch(task, once)
     model = engine.train(task, once, last)
-    return model, dataclasses.replace(found, best_iteration=model.n_trees, history=found.history | last.history)
+    return model, dataclasses.replace(
+        found, best_iteration=model.n_trees, history=found.history | last.history
+    )
 
 
 def _without(task: Task, part: I64) -> Task:
@@ -91,6 +112,8 @@ def _without(task: Task, part: I64) -> Task:
         train=data.subset(rest),
         valid=data.subset(part),
         weights=None if task.weights is None else task.weights[rest],
-        propensities=None if task.propensities is None else task.propensities[np.repeat(rest, data.sizes)],
+        propensities=None
+        if task.propensities is None
+        else task.propensities[np.repeat(rest, data.sizes)],
         bins=None,
     )

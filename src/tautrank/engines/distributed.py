@@ -1,14 +1,16 @@
-"""Training on a Dask cluster: every worker computes the gradients of its documents, and the tool's own network
-(LightGBM's sockets, XGBoost's collective) grows one tree from all of them.
+"""Training on a Dask cluster: every worker computes the gradients of its documents, and the tool's
+own network (LightGBM's sockets, XGBoost's collective) grows one tree from all of them.
 
-The loop (`boosting.boost`) stays with the client. Per tree, workers report the largest gradient and hessian of their
-documents, and the largest of all decides the grid that all round to: sums over documents are then exact in any order.
-With bins found from one sample, and random numbers keyed by a query's place in the whole, trees are the same bits for
-any number of workers. LightGBM estimates the number of documents in a leaf over its network, and counts them
-without one: `min_data_in_leaf` may then decide differently, so a cluster of one worker trains two parts. XGBoost has
-no such number: its trees are also those of one machine, if the sample is all documents.
+The loop (`boosting.boost`) stays with the client. Per tree, workers report the largest gradient and
+hessian of their documents, and the largest of all decides the grid that all round to: sums over
+documents are then exact in any order. With bins found from one sample, and random numbers keyed by
+a query's place in the whole, trees are the same bits for any number of workers. LightGBM estimates
+the number of documents in a leaf over its network, and counts them without one: `min_data_in_leaf`
+may then decide differently, so a cluster of one worker trains two parts. XGBoost has no such
+number: its trees are also those of one machine, if the sample is all documents.
 
-The client has every tree that was grown. If a worker is lost, the others take over its documents and go on from there.
+The client has every tree that was grown. If a worker is lost, the others take over its documents
+and go on from there.
 """
 
 from __future__ import annotations
@@ -41,13 +43,20 @@ from tautrank.errors import DataError, OptionError
 from tautrank.losses.own_losses import OwnLoss, import_own, sendable
 
 MOST_LOSSES = 3
-# Seconds that others have to notice a worker that is gone, and that a cluster has to start another one.
+# Seconds that others have to notice a worker that is gone, and that a cluster has to start another
+# one.
 _GRACE = 10.0
 _PATIENCE = 60.0
 # Minutes that a part waits for the others within a tree.
 _TIME_OUT = 2
 # What LightGBM's network needs, as a model says it that was trained without one.
-_NETWORK = {"tree_learner": "serial", "num_machines": 1, "local_listen_port": 12400, "machines": "", "time_out": 120}
+_NETWORK = {
+    "tree_learner": "serial",
+    "num_machines": 1,
+    "local_listen_port": 12400,
+    "machines": "",
+    "time_out": 120,
+}
 
 
 # XGBoost's collective tells every rank, whatever the verbosity.
@@ -61,7 +70,8 @@ class LostError(Exception):
 
 
 class WorkerPart:
-    """What one worker has of a training: its documents, their gradients, and its end of the tool's network.
+    """What one worker has of a training: its documents, their gradients, and its end of the tool's
+    network.
 
     Args:
         task: its part of the training; the loss is sent as text.
@@ -72,15 +82,17 @@ class WorkerPart:
 
     engine: ClassVar[Any]
     draws: ClassVar[Mapping[str, Any]]
-    """Parameters that sample documents, by which trees would depend on the number of workers, and their values for not
-    at all."""
+    """Parameters that sample documents, by which trees would depend on the number of workers, and
+    their values for not at all."""
     instead: ClassVar[str] = "it unset"
     unset: ClassVar[tuple[str, ...]]
     """Parameters for which a cluster takes no more than `_USUAL` values."""
     portable: ClassVar[Any] = bytes
     """Returns the bytes of a model without what they say about the network."""
 
-    def __init__(self, task: Task, settings: Settings, number: int, own: tuple[OwnLoss, ...]) -> None:
+    def __init__(
+        self, task: Task, settings: Settings, number: int, own: tuple[OwnLoss, ...]
+    ) -> None:
         import_own(own)
         self._task = replace(task, loss=read_loss(task.loss))
         self._settings, self._number = settings, number
@@ -98,28 +110,40 @@ class WorkerPart:
         return await asyncio.wrap_future(self._thread.submit(getattr(self, what), *given))
 
     def sample(self, rows: list[Any]) -> Any:
-        """Return the features of some documents of this part, whose numbers are given for all parts."""
+        """Return the features of some documents of this part, whose numbers are given for all
+        parts.
+        """
         return self._task.train.X.take(rows[self._number], self._settings.threads)
 
     def bin(self, sample: F32, hosts: list[str]) -> Any:
-        """Put the features into bins, and return what the other parts need to know to find this one."""
+        """Put the features into bins, and return what the other parts need to know to find this
+        one.
+        """
         bagging = self._settings.bagging or self.engine.query_bagging(self._settings)
         self._gradients = Gradients(self._task, self._settings, bagging)
         self._learner = self.engine.start(replace(self._task, sample=sample), self._settings)
         return self.address(hosts)
 
     def address(self, hosts: list[str]) -> Any:
-        """Return where this part is, for those that must know it; ``hosts`` are those of all parts."""
+        """Return where this part is, for those that must know it; ``hosts`` are those of all
+        parts.
+        """
 
     def measure(self, step: int, scale: float) -> tuple[float, float]:
         """Compute the gradients; return the largest gradient and hessian."""
         return self._gradients.measured(self.scores("train"), step, scale)
 
     def grow(self, largest: float, most: float, step: int, rate: float) -> tuple[int, Any, bytes]:
-        """Add a tree; return the number of rounds, the scores of the validation data, and, from one part, the tree."""
+        """Add a tree; return the number of rounds, the scores of the validation data, and, from one
+        part, the tree.
+        """
         self._learner.grow(lambda _: self._gradients.rounded(largest, most, step), rate)
         tree = self._learner.last_tree() if self._number == 0 else b""
-        return self._learner.rounds, None if self._task.valid is None else self.scores("valid"), tree
+        return (
+            self._learner.rounds,
+            None if self._task.valid is None else self.scores("valid"),
+            tree,
+        )
 
     def scores(self, part: Part) -> Array:
         """Return the scores of this part's documents."""
@@ -140,7 +164,9 @@ def without_network(text: bytes) -> bytes:
     b'[num_machines: 1]\\n[max_bin: 255]\\n'
     """
     for name, value in {**_NETWORK, "num_threads": 0}.items():
-        text = re.sub(rf"^\[{name}: .*\]$".encode(), f"[{name}: {value}]".encode(), text, flags=re.M)
+        text = re.sub(
+            rf"^\[{name}: .*\]$".encode(), f"[{name}: {value}]".encode(), text, flags=re.M
+        )
     return text
 
 
@@ -151,7 +177,15 @@ class LightGBMPart(WorkerPart):
     draws: ClassVar[Mapping[str, Any]] = {"bagging_fraction": 1.0, "bagging_freq": 0}
     instead = "bagging_by_query=True beside it"
     portable = staticmethod(without_network)
-    unset = ("boosting", "data_sample_strategy", "linear_tree", "tree_learner", "num_machines", "machines", "time_out")
+    unset = (
+        "boosting",
+        "data_sample_strategy",
+        "linear_tree",
+        "tree_learner",
+        "num_machines",
+        "machines",
+        "time_out",
+    )
 
     def address(self, hosts: list[str]) -> str:
         """Return the host and a free port of this part."""
@@ -163,16 +197,30 @@ class LightGBMPart(WorkerPart):
     def join(self, addresses: list[Any]) -> None:
         """Say where all parts are."""
         port = int(addresses[self._number].rpartition(":")[2])
-        network = {"machines": ",".join(addresses), "local_listen_port": port, "num_machines": len(addresses)}
+        network = {
+            "machines": ",".join(addresses),
+            "local_listen_port": port,
+            "num_machines": len(addresses),
+        }
         self._learner.params |= {**network, "tree_learner": "data", "time_out": _TIME_OUT}
 
 
 class XGBoostPart(WorkerPart):
-    """A part that XGBoost's collective connects with the others; the tracker that introduces them is in the first."""
+    """A part that XGBoost's collective connects with the others; the tracker that introduces them
+    is in the first.
+    """
 
     engine = xgboost.XGBoost()
     draws: ClassVar[Mapping[str, Any]] = {"subsample": 1.0}
-    unset = ("booster", "tree_method", "process_type", "updater", "num_parallel_tree", "multi_strategy", "device")
+    unset = (
+        "booster",
+        "tree_method",
+        "process_type",
+        "updater",
+        "num_parallel_tree",
+        "multi_strategy",
+        "device",
+    )
 
     def address(self, hosts: list[str]) -> Any:
         """Return the address of the tracker, if it is here."""
@@ -186,13 +234,19 @@ class XGBoostPart(WorkerPart):
     def join(self, addresses: list[Any]) -> None:
         """Say where all parts are."""
         package("xgboost").core._LIB.XGBRegisterLogCallback(_SILENCE)
-        given = {**addresses[0], "dmlc_task_id": f"{self._number:06}", "dmlc_timeout": 60 * _TIME_OUT}
+        given = {
+            **addresses[0],
+            "dmlc_task_id": f"{self._number:06}",
+            "dmlc_timeout": 60 * _TIME_OUT,
+        }
         collective = package("xgboost").collective
         collective.init(**given)
         _of_thread.leaving = _Leaving(collective.finalize)
 
     def grow(self, *given: Any) -> tuple[int, Any, bytes]:
-        """Add a tree as other parts do; leave the network if it breaks, so that the neighbours notice."""
+        """Add a tree as other parts do; leave the network if it breaks, so that the neighbours
+        notice.
+        """
         try:
             return super().grow(*given)
         except Exception:
@@ -211,8 +265,8 @@ class XGBoostPart(WorkerPart):
 
 
 class _Leaving:
-    """Leaves XGBoost's network when its thread ends, also that of a part that nobody closes: XGBoost would end the
-    process with a network that was not left."""
+    """Leaves XGBoost's network when its thread ends, also that of a part that nobody closes:
+    XGBoost would end the process with a network that was not left."""
 
     def __init__(self, leave: Callable[[], None]) -> None:
         self._leave = leave
@@ -248,9 +302,13 @@ class ClusterLearner:
                 raise OptionError(f"{name}: {found}; expected {kind.instead}")
         for name in kind.unset:
             if self._params.get(name) not in _USUAL:
-                raise OptionError(f"{name}: found {self._params[name]}; expected it unset for a training on a cluster")
+                raise OptionError(
+                    f"{name}: found {self._params[name]}; expected it unset for a training on a cluster"
+                )
         if task.train.n_queries < 2:
-            raise DataError("X: found one query; expected at least two, for a training on a cluster")
+            raise DataError(
+                "X: found one query; expected at least two, for a training on a cluster"
+            )
         assert isinstance(task.train, DistributedData)
         self._client = task.train.client
         package(engine)
@@ -266,7 +324,8 @@ class ClusterLearner:
         self.rounds = self._before = 0 if task.start is None else task.start.n_trees
 
     def gradients(self, scores: Any, step: int, scale: float = 1.0) -> Any:
-        """Have the gradients computed where the documents are; return the step and the largest of all.
+        """Have the gradients computed where the documents are; return the step and the largest of
+        all.
 
         Args:
             scores: not used: the workers have them.
@@ -296,7 +355,9 @@ class ClusterLearner:
                     raise
                 self._losses += 1
                 if self._losses > MOST_LOSSES:
-                    raise CutShortError(f"client: workers were lost {self._losses} times ({error})") from None
+                    raise CutShortError(
+                        f"client: workers were lost {self._losses} times ({error})"
+                    ) from None
         if answers[0][0] > self.rounds:
             self._trees.append(answers[0][2])
         self.rounds = answers[0][0]
@@ -323,7 +384,9 @@ class ClusterLearner:
         """Return the model of the trees that the client has."""
         start = [] if self._task.start is None else [self._task.start.to_bytes()]
         contents = map(self._kind.portable, start + self._trees[: rounds - self._before])
-        model: FittedModel = self._kind.engine.model_class.joined([*contents], self._task.train.n_features)
+        model: FittedModel = self._kind.engine.model_class.joined(
+            [*contents], self._task.train.n_features
+        )
         return model
 
     def _begin(self) -> None:
@@ -353,7 +416,9 @@ class ClusterLearner:
         # All parts find the same bins, and each other.
         if self._sample is None:
             firsts = np.cumsum([0, *(part.n_documents for part in train)])
-            rows = sampled_rows(int(firsts[-1]), {"data_random_seed": self._settings.seed, **self._params})
+            rows = sampled_rows(
+                int(firsts[-1]), {"data_random_seed": self._settings.seed, **self._params}
+            )
             asked = np.split(rows, np.searchsorted(rows, firsts[1:-1]))
             own_rows = [some - first for some, first in zip(asked, firsts, strict=False)]
             self._sample = np.concatenate(self._all("sample", own_rows))
@@ -366,9 +431,13 @@ class ClusterLearner:
         while True:
             try:
                 found = self._client.nthreads().items()
-                self._threads = {address: threads for address, threads in found if address not in self._odd}
+                self._threads = {
+                    address: threads for address, threads in found if address not in self._odd
+                }
             except Exception as error:
-                raise CutShortError(f"client: the Dask cluster is gone ({error or type(error).__name__})") from None
+                raise CutShortError(
+                    f"client: the Dask cluster is gone ({error or type(error).__name__})"
+                ) from None
             if self._threads:
                 return sorted(self._threads)
             if time.monotonic() > end or self._client.status != "running":
@@ -392,7 +461,9 @@ class ClusterLearner:
                 except (TimeoutError, asyncio.TimeoutError):
                     if not waiting[number].done():
                         continue
-                except Exception as error:  # of Dask about its worker, or of the tool about its network
+                except (
+                    Exception
+                ) as error:  # of Dask about its worker, or of the tool about its network
                     if not _is_loss(error):
                         raise
                     lost = lost or f"{type(error).__name__}: {_reason(error)}"
@@ -404,7 +475,9 @@ class ClusterLearner:
         return answers
 
     def _release(self) -> None:
-        """Let go of the parts; workers that hang in the network are started anew, if they can be."""
+        """Let go of the parts; workers that hang in the network are started anew, if they can
+        be.
+        """
         parts, self._parts = self._parts, []
         with suppress(Exception), self._client.as_current():
             for waiting in [part.do("close") for part in parts]:
@@ -412,33 +485,52 @@ class ClusterLearner:
                     waiting.result(timeout=1.0)
         if self._odd:
             with suppress(Exception):
-                self._client.restart_workers(sorted(self._odd), timeout=_GRACE, raise_for_error=False)
+                self._client.restart_workers(
+                    sorted(self._odd), timeout=_GRACE, raise_for_error=False
+                )
 
 
 def _is_loss(error: Exception) -> bool:
     network = re.search(r"[Ss]ocket|connect|[Pp]ort|[Nn]etwork|/collective/", str(error))
-    return isinstance(error, OSError) or (type(error).__name__ in ("LightGBMError", "XGBoostError") and bool(network))
+    return isinstance(error, OSError) or (
+        type(error).__name__ in ("LightGBMError", "XGBoostError") and bool(network)
+    )
 
 
 def _reason(error: Exception) -> str:
-    """Return what an error says, in one line: XGBoost's last before its stack trace, without the place in its code."""
+    """Return what an error says, in one line: XGBoost's last before its stack trace, without the
+    place in its code.
+    """
     lines = str(error).partition("Stack trace:")[0].strip().splitlines()
     return re.sub(r"^- \[\S+\]: ", "", lines[-1]) if lines else ""
 
 
 def _shares(data: RankingData, n: int) -> list[Any]:
-    """Divide data into consecutive parts of whole queries: at the ends of files, if there are enough of them."""
+    """Divide data into consecutive parts of whole queries: at the ends of files, if there are
+    enough of them.
+    """
     pieces = getattr(data.X, "pieces", ())
-    ends = np.cumsum([last - first for _, first, last in pieces]) if len(pieces) >= n else data.offsets[1:]
-    cuts = [ends[np.argmin(np.abs(ends - target))] for target in data.n_documents * np.arange(1, n) / n]
+    ends = (
+        np.cumsum([last - first for _, first, last in pieces])
+        if len(pieces) >= n
+        else data.offsets[1:]
+    )
+    cuts = [
+        ends[np.argmin(np.abs(ends - target))] for target in data.n_documents * np.arange(1, n) / n
+    ]
     bounds = np.array([0, *np.searchsorted(data.offsets, cuts), data.n_queries])
     if (np.diff(bounds) <= 0).any():  # files or queries of very different lengths
         bounds = np.linspace(0, data.n_queries, n + 1).astype(np.int64)
-    return [data.subset(range(first, last)) if first < last else None for first, last in pairwise(bounds.tolist())]
+    return [
+        data.subset(range(first, last)) if first < last else None
+        for first, last in pairwise(bounds.tolist())
+    ]
 
 
 def _placed(part: RankingData, before: int) -> RankingData:
-    """Return a part with the queries before it as empty ones: its own then have the numbers that they have in all."""
+    """Return a part with the queries before it as empty ones: its own then have the numbers that
+    they have in all.
+    """
     offsets = np.concatenate((np.zeros(before, np.int64), part.offsets))
     qids = np.concatenate((np.zeros(before, part.qids.dtype), part.qids))
     return replace(part, offsets=offsets, qids=qids)

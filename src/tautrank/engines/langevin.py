@@ -1,28 +1,35 @@
-"""Stochastic gradient Langevin boosting: noise on the gradients, and a model that shrinks before every tree.
+"""Stochastic gradient Langevin boosting: noise on the gradients, and a model that shrinks before
+every tree.
 
-``F_{t+1} = s F_t + r tree_t`` with the learning rate ``r`` and ``s = 1 - r shrink_rate``. Two independent draws of
-noise make a tree: the gradients at ``F_t`` plus the first one choose its structure, plus the second one they fill its
-leaves. With one draw for both, splits are chosen where the noise is large, and leaves hold about ten times the noise.
+``F_{t+1} = s F_t + r tree_t`` with the learning rate ``r`` and ``s = 1 - r shrink_rate``. Two
+independent draws of noise make a tree: the gradients at ``F_t`` plus the first one choose its
+structure, plus the second one they fill its leaves. With one draw for both, splits are chosen where
+the noise is large, and leaves hold about ten times the noise.
 
-**How much noise.** Let the columns of ``Z`` say which documents are in which leaf, ``H = diag(h)`` hold the hessians,
-and ``l`` be the engine's L2 regularisation. The step is ``-r P (g + zeta)`` with ``P = Z A^-1 Z'`` and
-``A = Z' H Z + l I``. The Langevin equation ``dF = -P grad(L) dt + sqrt(2 P / temperature) dW`` draws scores from
-``exp(-temperature L)``. A step of length ``r`` follows it if ``Cov(r P zeta) = 2 r P / temperature``, and since ``P``
-sees no more than ``Z' zeta``, this holds if and only if ``Cov(Z' zeta) = 2 A / (r temperature)``: in each leaf
+**How much noise.** Let the columns of ``Z`` say which documents are in which leaf, ``H = diag(h)``
+hold the hessians, and ``l`` be the engine's L2 regularisation. The step is ``-r P (g + zeta)`` with
+``P = Z A^-1 Z'`` and ``A = Z' H Z + l I``. The Langevin equation
+``dF = -P grad(L) dt + sqrt(2 P / temperature) dW`` draws scores from ``exp(-temperature L)``. A
+step of length ``r`` follows it if ``Cov(r P zeta) = 2 r P / temperature``, and since ``P`` sees no
+more than ``Z' zeta``, this holds if and only if ``Cov(Z' zeta) = 2 A / (r temperature)``: in each
+leaf
 
     value = -(sum g + N(0, 2 (sum h + l) / (r temperature))) / (sum h + l).
 
-That is noise of the variance ``2 h_i / (r temperature)`` on every document; with hessians of 1, the authors' noise.
-The temperature then means the same whatever the size of the hessians: of two losses with equal gradients, the one that
-reports hessians a hundred times smaller takes steps a hundred times as long, and both end in the same distribution. A
-document whose hessian is 0, as in a query without a relevant document, gets no noise. CatBoost fills its Newton leaves
-by this formula too. (Where hessians change with the scores, the equation has one more term, the derivative of ``P``,
+That is noise of the variance ``2 h_i / (r temperature)`` on every document; with hessians of 1, the
+authors' noise. The temperature then means the same whatever the size of the hessians: of two losses
+with equal gradients, the one that reports hessians a hundred times smaller takes steps a hundred
+times as long, and both end in the same distribution. A document whose hessian is 0, as in a query
+without a relevant document, gets no noise. CatBoost fills its Newton leaves by this formula too.
+(Where hessians change with the scores, the equation has one more term, the derivative of ``P``,
 which CatBoost leaves out, and so does this module.)
 
-Ustimenko and Prokhorenkova, *SGLB: Stochastic Gradient Langevin Boosting*, ICML 2021; Ustimenko and Prokhorenkova,
-*StochasticRank: Global Optimization of Scale-Free Discrete Functions*, ICML 2020, section 6.
+Ustimenko and Prokhorenkova, *SGLB: Stochastic Gradient Langevin Boosting*, ICML 2021; Ustimenko and
+Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free Discrete Functions*, ICML 2020,
+section 6.
 
-Engines cannot rescale the trees they have, and need not: see `boosting.boost`, which keeps one scale for the model.
+Engines cannot rescale the trees they have, and need not: see `boosting.boost`, which keeps one
+scale for the model.
 """
 
 from __future__ import annotations
@@ -46,27 +53,31 @@ if TYPE_CHECKING:
 _COST = 30.0
 # Gradients travel as float32: sums of noise must not come near 3e38.
 _LARGEST_DEVIATION = 1e30
-# LightGBM's and XGBoost's parameters that change the value of a leaf, lambda_l2 and reg_lambda left out.
+# LightGBM's and XGBoost's parameters that change the value of a leaf, lambda_l2 and reg_lambda left
+# out.
 _OF_LIGHTGBM = ("lambda_l1", "path_smooth", "linear_tree", "max_delta_step", "monotone_constraints")
 _MORE_THAN_A_STEP = (*_OF_LIGHTGBM, "reg_alpha", "num_parallel_tree")
 
 
 @dataclass(frozen=True, repr=False)
 class Langevin:
-    """Strength of Langevin boosting: gradient noise and shrinkage. `Ranker(langevin=Langevin(...))`, with any loss.
+    """Strength of Langevin boosting: gradient noise and shrinkage.
+    `Ranker(langevin=Langevin(...))`, with any loss.
 
-    Every gradient gets noise of the variance ``2 hessian / (learning_rate * temperature)``: one draw for the structure
-    of a tree, and an independent one for its leaves, keyed by the seed and the number of the tree. Before each tree the
-    model is scaled by ``1 - learning_rate * shrink_rate``. With many small steps the scores are drawn from
-    ``exp(-temperature (loss + regulariser))``, whatever the size of the loss's hessians. The authors tuned
-    ``temperature`` between 1e8 and 1e11 and ``shrink_rate`` between 1e-5 and 1e-2 for StochasticRank on web search, and
-    used 1e3 and 1e-3 for a set of five documents.
+    Every gradient gets noise of the variance ``2 hessian / (learning_rate * temperature)``: one
+    draw for the structure of a tree, and an independent one for its leaves, keyed by the seed and
+    the number of the tree. Before each tree the model is scaled by
+    ``1 - learning_rate * shrink_rate``. With many small steps the scores are drawn from
+    ``exp(-temperature (loss + regulariser))``, whatever the size of the loss's hessians. The
+    authors tuned ``temperature`` between 1e8 and 1e11 and ``shrink_rate`` between 1e-5 and 1e-2 for
+    StochasticRank on web search, and used 1e3 and 1e-3 for a set of five documents.
 
     Ustimenko and Prokhorenkova, *SGLB: Stochastic Gradient Langevin Boosting*, ICML 2021.
 
     Args:
         temperature: inverse strength of the noise, above 0.
-        shrink_rate: shrinkage of the model before each tree, in units of the learning rate; 0 for noise only.
+        shrink_rate: shrinkage of the model before each tree, in units of the learning rate; 0 for
+            noise only.
 
     >>> Langevin(temperature=1e3)
     Langevin(temperature=1000, shrink_rate=0.0001)
@@ -87,7 +98,8 @@ class Langevin:
         return f"Langevin(temperature={_format(self.temperature)}, shrink_rate={_format(self.shrink_rate)})"
 
     def deviation(self, learning_rate: float) -> float:
-        """Return the standard deviation of the noise where the hessian is 1, ``sqrt(2 / (learning_rate temperature))``.
+        """Return the standard deviation of the noise where the hessian is 1,
+        ``sqrt(2 / (learning_rate temperature))``.
 
         Args:
             learning_rate: learning rate of the training.
@@ -98,7 +110,8 @@ class Langevin:
         return math.sqrt(2.0 / learning_rate / self.temperature)
 
     def factor(self, learning_rate: float) -> float:
-        """Return the factor that the model is scaled by before each tree, ``1 - learning_rate shrink_rate``.
+        """Return the factor that the model is scaled by before each tree,
+        ``1 - learning_rate shrink_rate``.
 
         Args:
             learning_rate: learning rate of the training.
@@ -136,7 +149,8 @@ def check_langevin(langevin: Any, learning_rate: float) -> None:
 
 
 def check_leaves(langevin: Langevin | None, extra: Mapping[str, Any]) -> None:
-    """Refuse parameters of a tool by which a leaf is something else than its gradients' sum over its hessians' sum.
+    """Refuse parameters of a tool by which a leaf is something else than its gradients' sum over
+    its hessians' sum.
 
     Args:
         langevin: None is off.
@@ -153,7 +167,9 @@ def check_leaves(langevin: Langevin | None, extra: Mapping[str, Any]) -> None:
             raise OptionError(f"{name}: found {found}; expected it unset, or no langevin")
 
 
-def with_noise(grad: F32, hess: F32, offsets: I64, deviation: float, seed: int, step: int, threads: int) -> F32:
+def with_noise(
+    grad: F32, hess: F32, offsets: I64, deviation: float, seed: int, step: int, threads: int
+) -> F32:
     """Return gradients with the noise that a tree's structure is chosen by.
 
     Args:
@@ -183,8 +199,11 @@ def with_noise(grad: F32, hess: F32, offsets: I64, deviation: float, seed: int, 
     return out
 
 
-def leaf_values(leaves: Array, gradients: F32, hessians: F32, l2: float, deviation: float, seed: int, step: int) -> F64:
-    """Return the values of a tree's leaves, noise included, before they are scaled by the learning rate.
+def leaf_values(
+    leaves: Array, gradients: F32, hessians: F32, l2: float, deviation: float, seed: int, step: int
+) -> F64:
+    """Return the values of a tree's leaves, noise included, before they are scaled by the learning
+    rate.
 
     A leaf of documents whose hessians are all 0 has the value 0.
 
@@ -213,19 +232,23 @@ def leaf_values(leaves: Array, gradients: F32, hessians: F32, l2: float, deviati
 
 
 class Refilled:
-    """The scores of a model whose leaves are filled again; those of the tool that grows it do not follow.
+    """The scores of a model whose leaves are filled again; those of the tool that grows it do not
+    follow.
 
     Args:
         learner: what grows the trees, with ``leaves``, ``fill`` and ``l2`` (see `Learner`).
         task: what to learn from what.
-        values: from the leaf of each training document (numbers from 0) and the engine's L2 regularisation to the value
-            of each leaf for the last gradients, not yet scaled by the learning rate.
+        values: from the leaf of each training document (numbers from 0) and the engine's L2
+            regularisation to the value of each leaf for the last gradients, not yet scaled by the
+            learning rate.
     """
 
     def __init__(self, learner: Any, task: Task, values: Callable[[Array, float], F64]) -> None:
         self._learner, self._values = learner, values
         self._filled = 0 if task.start is None else task.start.n_trees
-        self._scores: dict[Part, F64] = {part: learner.scores(part).astype(np.float64) for part in task.parts}
+        self._scores: dict[Part, F64] = {
+            part: learner.scores(part).astype(np.float64) for part in task.parts
+        }
 
     def scores(self, part: Part) -> F64:
         """Return the score of each document of a part."""

@@ -14,11 +14,28 @@ import numpy as np
 from tautrank.arguments import real, whole
 from tautrank.arrays import F64, I64, Array, dense
 from tautrank.data import StreamedRows
-from tautrank.engines.base import Engine, FittedModel, GradientsAt, Learner, Part, Settings, Task, read_model, shares
+from tautrank.engines.base import (
+    Engine,
+    FittedModel,
+    GradientsAt,
+    Learner,
+    Part,
+    Settings,
+    Task,
+    read_model,
+    shares,
+)
 from tautrank.engines.binned import LightGBMBinning, check_memory, is_joined, is_quantised, is_set
 from tautrank.engines.boosting import QueryBagging
 from tautrank.engines.langevin import check_leaves
-from tautrank.engines.registry import OTHER_NAMES, AnyLoss, NativeLoss, make_safe, other_name, package
+from tautrank.engines.registry import (
+    OTHER_NAMES,
+    AnyLoss,
+    NativeLoss,
+    make_safe,
+    other_name,
+    package,
+)
 from tautrank.engines.trees import Tree, greatest_float32
 from tautrank.errors import DataError, OptionError, refuse, unknown
 
@@ -35,15 +52,27 @@ _OF_OBJECTIVES = {
     "num_class": "one score per document",
 }
 # Useless or harmful for a training that has its data in memory.
-_FOR_FILES = ("config", "task", "data", "valid", "output_model", "output_result", "convert_model", "snapshot_freq")
+_FOR_FILES = (
+    "config",
+    "task",
+    "data",
+    "valid",
+    "output_model",
+    "output_result",
+    "convert_model",
+    "snapshot_freq",
+)
 
 # The kinds of boosting that add each tree at the learning rate and never change it again.
 _ADDING = ("gbdt", "gbrt", "goss")
 
-# What `speed="fast"` sets. Shi et al., Quantized Training of Gradient Boosting Decision Trees, NeurIPS 2022: integers
-# of a few bits instead of gradients find the splits, the gradients themselves fill the leaves. Rounding must be random:
-# to the nearest of even 64 levels most gradients of a list are 0, since a few are much larger than the rest.
-# Bins that coarse need no more documents to be found from: the quantiles between them are known to a fifth of a bin.
+# What `speed="fast"` sets. Shi et al., Quantized Training of Gradient Boosting Decision Trees,
+# NeurIPS 2022: integers of a few bits instead of gradients find the splits, the gradients
+# themselves fill the leaves. Rounding must be random:
+# to the nearest of even 64 levels most gradients of a list are 0, since a few are much larger than
+# the rest.
+# Bins that coarse need no more documents to be found from: the quantiles between them are known to
+# a fifth of a bin.
 _FAST = {
     "max_bin": 63,
     "bin_construct_sample_cnt": 20_000,
@@ -52,7 +81,8 @@ _FAST = {
     "quant_train_renew_leaf": True,
 }
 
-# LightGBM's decision_type of a split: a bit for categories, one for where missing values go, two for what is missing.
+# LightGBM's decision_type of a split: a bit for categories, one for where missing values go, two
+# for what is missing.
 _BY_CATEGORY = 1
 _DEFAULT_LEFT = 2
 _MISSING = 12
@@ -81,14 +111,22 @@ class LightGBMModel(FittedModel):
 
     @functools.cached_property
     def booster(self) -> Booster:
-        """The model as a LightGBM booster: ``booster.predict(X, raw_score=True)`` gives the scores of `predict`."""
-        return self.unscaled if self.scale == 1 else package("lightgbm").Booster(model_str=self.to_text())
+        """The model as a LightGBM booster: ``booster.predict(X, raw_score=True)`` gives the scores
+        of `predict`.
+        """
+        return (
+            self.unscaled
+            if self.scale == 1
+            else package("lightgbm").Booster(model_str=self.to_text())
+        )
 
     def _scores(self, X: Any, threads: int) -> Any:
         return self.unscaled.predict(X, raw_score=True, num_threads=threads)
 
     def _contributions(self, X: Any, threads: int) -> Any:
-        return dense(self.unscaled.predict(X, raw_score=True, pred_contrib=True, num_threads=threads))
+        return dense(
+            self.unscaled.predict(X, raw_score=True, pred_contrib=True, num_threads=threads)
+        )
 
     def _leaves(self, X: Any, threads: int) -> Any:
         return self.unscaled.predict(X, pred_leaf=True, num_threads=threads)
@@ -108,7 +146,9 @@ class LightGBMModel(FittedModel):
         return shares(self.unscaled.feature_importance("gain"))
 
     def to_text(self) -> str:
-        """Return the model as LightGBM writes it, for LightGBM itself, treelite or a search engine."""
+        """Return the model as LightGBM writes it, for LightGBM itself, treelite or a search
+        engine.
+        """
         return scaled_text(str(self.unscaled.model_to_string(num_iteration=-1)), self.scale)
 
     def to_bytes(self) -> bytes:
@@ -143,7 +183,10 @@ class LightGBMModel(FittedModel):
             models: the models.
             factors: one per model.
         """
-        texts = [scaled_text(model.to_text(), factor) for model, factor in zip(models, factors, strict=True)]
+        texts = [
+            scaled_text(model.to_text(), factor)
+            for model, factor in zip(models, factors, strict=True)
+        ]
         return cls._of_text(joined_text(texts))
 
     def rounded(self, unit: float) -> FittedModel:
@@ -157,7 +200,9 @@ class LightGBMModel(FittedModel):
             leaves = np.rint(_numbers(found[1], np.float64) / unit) * unit
             return "leaf_value=" + " ".join(f"{leaf:.17g}" for leaf in leaves)
 
-        return self._of_text(_with_sizes(re.sub(r"^leaf_value=(.*)$", line, self.to_text(), flags=re.M)))
+        return self._of_text(
+            _with_sizes(re.sub(r"^leaf_value=(.*)$", line, self.to_text(), flags=re.M))
+        )
 
     @classmethod
     def joined(cls, contents: Sequence[bytes], n_features: int) -> FittedModel:
@@ -171,7 +216,10 @@ class LightGBMModel(FittedModel):
 
     def unscaled_trees(self) -> list[Tree]:
         """Return the trees as arrays; the sum of their leaves is the unscaled score."""
-        text, self._text = self._text, None  # writing it takes LightGBM longer than reading it takes us
+        text, self._text = (
+            self._text,
+            None,
+        )  # writing it takes LightGBM longer than reading it takes us
         return lightgbm_trees(text or str(self.unscaled.model_to_string(num_iteration=-1)))
 
 
@@ -180,8 +228,8 @@ class LightGBM(Engine):
 
     Ke et al., *LightGBM: A Highly Efficient Gradient Boosting Decision Tree*, NIPS 2017.
 
-    Trees of this library's losses are the same bits for any number of threads and any layout of the histograms, since
-    the gradients have exact sums (see `boosting.round_to_grid`).
+    Trees of this library's losses are the same bits for any number of threads and any layout of the
+    histograms, since the gradients have exact sums (see `boosting.round_to_grid`).
     """
 
     name: ClassVar[str] = "lightgbm"
@@ -205,7 +253,8 @@ class LightGBM(Engine):
         return _Learner(task, settings)
 
     def wrong_names(self, loss: AnyLoss, names: Iterable[str]) -> list[str]:
-        """Return a sentence about each parameter that LightGBM does not have, or that has another name here.
+        """Return a sentence about each parameter that LightGBM does not have, or that has another
+        name here.
 
         Args:
             loss: the loss to train.
@@ -220,19 +269,27 @@ class LightGBM(Engine):
             main = known[name]
             wrong += other_name(name, main)
             if main in _OF_OBJECTIVES and not isinstance(loss, NativeLoss):
-                wrong.append(f"{name}: is for LightGBM's own objectives; expected {_OF_OBJECTIVES[main]}")
+                wrong.append(
+                    f"{name}: is for LightGBM's own objectives; expected {_OF_OBJECTIVES[main]}"
+                )
             if main in _FOR_FILES:
-                wrong.append(f"{name}: is for LightGBM's command line; expected a parameter of training")
+                wrong.append(
+                    f"{name}: is for LightGBM's command line; expected a parameter of training"
+                )
             if main in seen:
-                wrong.append(f"{name}: given twice, under two of LightGBM's names for {main}; expected it once")
+                wrong.append(
+                    f"{name}: given twice, under two of LightGBM's names for {main}; expected it once"
+                )
             seen.add(main)
         return wrong
 
     def query_bagging(self, settings: Settings) -> QueryBagging | None:
-        """Return the sampling that ``bagging_by_query`` asks for; LightGBM has it for its own objectives only.
+        """Return the sampling that ``bagging_by_query`` asks for; LightGBM has it for its own
+        objectives only.
 
-        Quantised gradients are sampled by query too: LightGBM's sum of them is that of other documents than the sampled
-        ones (LightGBM#7397). Documents of queries that are not drawn still count for ``min_data_in_leaf``.
+        Quantised gradients are sampled by query too: LightGBM's sum of them is that of other
+        documents than the sampled ones (LightGBM#7397). Documents of queries that are not drawn
+        still count for ``min_data_in_leaf``.
 
         Args:
             settings: how to train.
@@ -241,12 +298,15 @@ class LightGBM(Engine):
         if not _by_query(extra):
             return None
         seed = settings.seed + whole("bagging_seed", extra.get("bagging_seed", 0))
-        share = real("bagging_fraction", extra.get("bagging_fraction", 1.0), least=0.0, above=True, most=1.0)
+        share = real(
+            "bagging_fraction", extra.get("bagging_fraction", 1.0), least=0.0, above=True, most=1.0
+        )
         every = whole("bagging_freq", extra.get("bagging_freq", 0))
         return QueryBagging(share, every, seed) if every > 0 and share < 1 else None
 
     def may_sample(self, what: str, extra: Collection[str]) -> bool:
-        """Whether features or rows can be sampled, and the user has not said how under any of LightGBM's names.
+        """Whether features or rows can be sampled, and the user has not said how under any of
+        LightGBM's names.
 
         Args:
             what: a key of `sampling`.
@@ -261,8 +321,11 @@ class LightGBM(Engine):
         """Return LightGBM's exceptions about a training that it cannot do."""
         return (package(self.name).basic.LightGBMError,)
 
-    def in_its_words(self, parameters: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, Any]:
-        """Return the parameters, and how often rows are sampled: LightGBM samples them only when told how often.
+    def in_its_words(
+        self, parameters: Mapping[str, Any], fixed: Collection[str] = ()
+    ) -> dict[str, Any]:
+        """Return the parameters, and how often rows are sampled: LightGBM samples them only when
+        told how often.
 
         Args:
             parameters: values by name.
@@ -277,14 +340,18 @@ class LightGBM(Engine):
         return renamed
 
     def limit_to_one_thread(self) -> None:
-        """Hold LightGBM to one thread, also where it takes no ``num_threads``, as in reading a model."""
+        """Hold LightGBM to one thread, also where it takes no ``num_threads``, as in reading a
+        model.
+        """
         from lightgbm.basic import _LIB  # type: ignore[attr-defined, unused-ignore]
 
         _LIB.LGBM_SetMaxThreads(1)
 
 
 class _Learner:
-    """One LightGBM training: `lightgbm.train` for the first tree, which sets everything up, `update` for the rest."""
+    """One LightGBM training: `lightgbm.train` for the first tree, which sets everything up,
+    `update` for the rest.
+    """
 
     def __init__(self, task: Task, settings: Settings) -> None:
         self._task, self._settings = task, settings
@@ -298,7 +365,8 @@ class _Learner:
         self._before = 0 if self._joined is None else self._joined.n_trees
 
     def grow(self, gradients: GradientsAt | None, rate: float) -> None:
-        # A plain function: LightGBM copies its parameters deeply, and any other callable would take the data along.
+        # A plain function: LightGBM copies its parameters deeply, and any other callable would take
+        # the data along.
         given = None if gradients is None else lambda scores, _: gradients(scores)
         if self._booster is None:
             self._begin(given, rate)
@@ -314,11 +382,18 @@ class _Learner:
         """Return the scores LightGBM keeps for its data sets."""
         if self._booster is None:
             start, X = self._task.start, self._task.parts[part].X
-            return np.zeros(X.shape[0]) if start is None else start.unscaled_scores(X, self._settings.threads)
-        return np.asarray(self._booster._Booster__inner_predict(data_idx=0 if part == "train" else 1))
+            return (
+                np.zeros(X.shape[0])
+                if start is None
+                else start.unscaled_scores(X, self._settings.threads)
+            )
+        return np.asarray(
+            self._booster._Booster__inner_predict(data_idx=0 if part == "train" else 1)
+        )
 
     def model(self, rounds: int) -> FittedModel:
-        # Through the text, so that a model predicts the same before it is saved and after; it also frees the data.
+        # Through the text, so that a model predicts the same before it is saved and after; it also
+        # frees the data.
         text = self._text(0, rounds - self._before)
         if self._joined is not None:
             text = joined_text([self._joined.to_bytes().decode(), text])
@@ -329,8 +404,12 @@ class _Learner:
         from tautrank.engines.scoring import Scorer
 
         X, last, threads = self._task.parts[part].X, self.rounds - 1, self._settings.threads
-        (tree,) = lightgbm_trees(self._booster.model_to_string(start_iteration=last, num_iteration=1))
-        numbers = Scorer.of([dataclasses.replace(tree, leaf=np.arange(tree.leaf.size, dtype=np.float64))])
+        (tree,) = lightgbm_trees(
+            self._booster.model_to_string(start_iteration=last, num_iteration=1)
+        )
+        numbers = Scorer.of(
+            [dataclasses.replace(tree, leaf=np.arange(tree.leaf.size, dtype=np.float64))]
+        )
         if numbers is None or not isinstance(X, np.ndarray) or X.dtype != np.float32:
             return np.ravel(self._booster.predict(X, last, 1, pred_leaf=True, num_threads=threads))
         return numbers.scores(X, threads).astype(np.int64)
@@ -346,59 +425,85 @@ class _Learner:
         return self._text(int(self._booster.num_trees()) - 1, 1).encode()
 
     def _text(self, first: int, trees: int) -> str:
-        # The text ends with the parameters of the training; the rate of its last tree is not one of them.
+        # The text ends with the parameters of the training; the rate of its last tree is not one of
+        # them.
         self._set_rate(self._settings.learning_rate)
         return str(self._booster.model_to_string(start_iteration=first, num_iteration=trees))
 
     def _begin(self, objective: Callable[..., Any] | None, rate: float) -> None:
         lightgbm, task = package("lightgbm"), self._task
         # Bins must be the same when training continues, samples of documents and features must not.
-        params = {**self.params, "learning_rate": rate, "seed": (self._settings.seed + task.start_step) % 2**31}
+        params = {
+            **self.params,
+            "learning_rate": rate,
+            "seed": (self._settings.seed + task.start_step) % 2**31,
+        }
         self._rate = rate
 
         train, valid = self._ready or LightGBMBinning(task, params).shared()
         # A loss of this library continues the unscaled trees.
-        own, start = objective is not None, task.start if isinstance(task.start, LightGBMModel) else None
+        own, start = (
+            objective is not None,
+            task.start if isinstance(task.start, LightGBMModel) else None,
+        )
         params |= {"objective": objective} if own else {}
         begun = None if self._joined or start is None else start.unscaled if own else start.booster
-        if is_quantised(params) and begun is None and task.sample is None and is_set(params, "force_row_wise"):
+        if (
+            is_quantised(params)
+            and begun is None
+            and task.sample is None
+            and is_set(params, "force_row_wise")
+        ):
             self._booster = _begun_by_one_thread(params, train, valid)
             return
         threads = {"num_threads": params["num_threads"]}
         params |= {"num_threads": 1} if is_quantised(params) else {}
         valids = None if valid is None else [valid]
-        self._booster = lightgbm.train(params, train, 1, valids, init_model=begun, keep_training_booster=True)
+        self._booster = lightgbm.train(
+            params, train, 1, valids, init_model=begun, keep_training_booster=True
+        )
         if is_quantised(params):
             self._booster.reset_parameter(threads)
 
     def _set_rate(self, rate: float) -> None:
         if rate == self._rate:
             return
-        # LightGBM then begins to draw the thresholds of extra_trees from the seed again: the same ones for every tree.
-        draw = np.random.default_rng((self._settings.seed, self._task.start_step, int(self._booster.num_trees())))
-        anew = {"extra_seed": int(draw.integers(2**31))} if is_set(self.params, "extra_trees") else {}
+        # LightGBM then begins to draw the thresholds of extra_trees from the seed again: the same
+        # ones for every tree.
+        draw = np.random.default_rng(
+            (self._settings.seed, self._task.start_step, int(self._booster.num_trees()))
+        )
+        anew = (
+            {"extra_seed": int(draw.integers(2**31))} if is_set(self.params, "extra_trees") else {}
+        )
         self._booster.reset_parameter({"learning_rate": rate, **anew})
         self._rate = rate
 
 
 def _begun_by_one_thread(params: Mapping[str, Any], train: Any, valid: Any) -> Any:
-    """Return a booster of one tree, whose trees with quantised gradients do not depend on the number of threads.
+    """Return a booster of one tree, whose trees with quantised gradients do not depend on the
+    number of threads.
 
-    Such gradients are rounded by random numbers that each thread draws, from a seed of its own, when the booster is
-    made; and as many threads as then will count histograms by row. So one thread makes it, of as many documents
-    without features, and the training data is put in their place. Two things must be the same in both: the layout of
-    histograms, which LightGBM would choose for the documents without features, and the groups of features. LightGBM
-    bundles sparse features of the training data, but never those of documents that are binned like others.
+    Such gradients are rounded by random numbers that each thread draws, from a seed of its own,
+    when the booster is made; and as many threads as then will count histograms by row. So one
+    thread makes it, of as many documents without features, and the training data is put in their
+    place. Two things must be the same in both: the layout of histograms, which LightGBM would
+    choose for the documents without features, and the groups of features. LightGBM bundles sparse
+    features of the training data, but never those of documents that are binned like others.
     """
     from lightgbm.basic import _LIB, _safe_call  # type: ignore[attr-defined, unused-ignore]
 
     lightgbm, threads = package("lightgbm"), params["num_threads"]
     objective = params["objective"] if callable(params["objective"]) else None
-    params = {**params, "num_iterations": 1, "num_threads": 1} | ({} if objective is None else {"objective": "none"})
+    params = {**params, "num_iterations": 1, "num_threads": 1} | (
+        {} if objective is None else {"objective": "none"}
+    )
     documents = lightgbm.Dataset(None, params=params)
     documents._init_from_ref_dataset(train.construct().num_data(), train._handle)
     _safe_call(_LIB.LGBM_DatasetMarkFinished(documents._handle))
-    documents.set_label(train.get_label()).set_group(train.get_group())  # which LightGBM's own objectives look at
+    documents.set_label(train.get_label()).set_group(
+        train.get_group()
+    )  # which LightGBM's own objectives look at
     booster = lightgbm.Booster(params, documents)
     booster.reset_parameter({"num_threads": threads})
     if valid is not None:
@@ -415,7 +520,9 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
         settings: how.
     """
     native = task.loss if isinstance(task.loss, NativeLoss) else None
-    refuse(LightGBM().wrong_names(task.loss, settings.extra))  # LightGBM itself would silently ignore them
+    refuse(
+        LightGBM().wrong_names(task.loss, settings.extra)
+    )  # LightGBM itself would silently ignore them
     extra = _given(settings)
     if extra.get("boosting") == "dart":
         settings.refuse_dart()
@@ -424,7 +531,9 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
         raise OptionError(f"langevin: {found}; expected gbdt or goss")
     if native is None and _by_query(extra):
         if "goss" in (extra.get("boosting"), extra.get("data_sample_strategy")):
-            raise OptionError("bagging_by_query: goss samples documents by their gradients; expected one of the two")
+            raise OptionError(
+                "bagging_by_query: goss samples documents by their gradients; expected one of the two"
+            )
         # The loop samples the queries: without an objective of its own, LightGBM would draw none.
         extra = {name: value for name, value in extra.items() if not name.startswith("bagging_")}
     check_leaves(settings.langevin, extra)
@@ -440,14 +549,15 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
         "metric": "None",
     }
     if (task.whole or (task.train.n_documents,))[0] < _FEW_DOCUMENTS:
-        # LightGBM drops the features that no leaf size allows to split, and then fails if none is left.
+        # LightGBM drops the features that no leaf size allows to split, and then fails if none is
+        # left.
         params["feature_pre_filter"] = False
     if native is not None:
         # LightGBM's own gradients have no exact sums: their order must not be left to chance.
         params |= {"objective": native.objective, "deterministic": True}
     if not {"force_row_wise", "force_col_wise"} & extra.keys():
-        # By row is faster than LightGBM's own choice (by timing the first tree) on dense data whose histograms fit a
-        # core's cache, at the price of a second copy of the bins.
+        # By row is faster than LightGBM's own choice (by timing the first tree) on dense data whose
+        # histograms fit a core's cache, at the price of a second copy of the bins.
         small = task.train.n_features <= _FEW_FEATURES and settings.threads <= _FEW_THREADS
         limited = any(rows.memory is not None for rows in streams)
         by_row = small and isinstance(task.train.X, np.ndarray | StreamedRows) and not limited
@@ -455,8 +565,11 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
             params["force_row_wise" if by_row else "force_col_wise"] = True
     params |= extra
     if is_quantised(params) and "feature_fraction" in params:
-        # LightGBM's sums of them are wrong where a whole tree has some of the features only (LightGBM#7397).
-        share = real("feature_fraction", params.pop("feature_fraction"), least=0.0, above=True, most=1.0)
+        # LightGBM's sums of them are wrong where a whole tree has some of the features only
+        # (LightGBM#7397).
+        share = real(
+            "feature_fraction", params.pop("feature_fraction"), least=0.0, above=True, most=1.0
+        )
         params["feature_fraction_bynode"] = share * params.get("feature_fraction_bynode", 1.0)
     if is_quantised(params) and is_set(params, "force_row_wise"):
         params["enable_bundle"] = False  # see `_begun_by_one_thread`
@@ -468,7 +581,9 @@ def _given(settings: Settings) -> dict[str, Any]:
 
 
 def _by_query(extra: Mapping[str, Any]) -> bool:
-    return is_set(extra, "bagging_by_query") or (is_quantised(extra) and "bagging_fraction" in extra)
+    return is_set(extra, "bagging_by_query") or (
+        is_quantised(extra) and "bagging_fraction" in extra
+    )
 
 
 def _by_main_name(extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -480,11 +595,16 @@ def main_names() -> dict[str, str]:
     """Return LightGBM's main name for each of its names."""
     from lightgbm.basic import _ConfigAliases
 
-    return {alias: main for main, aliases in _ConfigAliases._get_all_param_aliases().items() for alias in aliases}
+    return {
+        alias: main
+        for main, aliases in _ConfigAliases._get_all_param_aliases().items()
+        for alias in aliases
+    }
 
 
 def scaled_text(text: str, scale: float) -> str:
-    """Multiply all that the trees of a model text add to a score, and what it says about inner nodes in that unit.
+    """Multiply all that the trees of a model text add to a score, and what it says about inner
+    nodes in that unit.
 
     LightGBM's own reader gives the same bits back, and finds its trees by their lengths.
 
@@ -503,15 +623,22 @@ def scaled_text(text: str, scale: float) -> str:
         digits = ".17g" if line[1].startswith("leaf") else "g"
         return f"{line[1]}={re.sub(r'[^ ]+', lambda word: f'{float(word[0]) * scale:{digits}}', line[2])}"
 
-    text = re.sub(r"^(leaf_value|leaf_const|leaf_coeff|internal_value|shrinkage)=(.*)$", product, text, flags=re.M)
+    text = re.sub(
+        r"^(leaf_value|leaf_const|leaf_coeff|internal_value|shrinkage)=(.*)$",
+        product,
+        text,
+        flags=re.M,
+    )
     return _with_sizes(text)
 
 
 def text_for_float32(text: str) -> str:
-    """Move thresholds that LightGBM found in doubles to where float32 values go as the doubles that they stand for.
+    """Move thresholds that LightGBM found in doubles to where float32 values go as the doubles that
+    they stand for.
 
-    Between 0.71 and 0.73 LightGBM splits just above 0.72. The float32 nearest to 0.72 is larger still, and so is the
-    threshold that this returns. Thresholds found in float32 data, whose means have few digits, stay as they are.
+    Between 0.71 and 0.73 LightGBM splits just above 0.72. The float32 nearest to 0.72 is larger
+    still, and so is the threshold that this returns. Thresholds found in float32 data, whose means
+    have few digits, stay as they are.
 
     Args:
         text: a model as LightGBM writes it.
@@ -543,7 +670,10 @@ def joined_text(texts: Sequence[str]) -> str:
     ('tree_sizes=27 27', 2)
     """
     tail = texts[0].partition("\nend of trees\n")[2]
-    parts = [re.split(r"^Tree=\d+\n", text.partition("\nend of trees\n")[0] + "\n", flags=re.M) for text in texts]
+    parts = [
+        re.split(r"^Tree=\d+\n", text.partition("\nend of trees\n")[0] + "\n", flags=re.M)
+        for text in texts
+    ]
     blocks = enumerate(block for _, *found in parts for block in found)
     body = "".join(f"Tree={number}\n{block}" for number, block in blocks)
     return _with_sizes(f"{parts[0][0]}{body}end of trees\n{tail}")
@@ -565,7 +695,8 @@ def tree_sizes(text: str) -> str:
 
 
 def lightgbm_trees(text: str) -> list[Tree]:
-    """Read the trees of a LightGBM model text; the sum of their leaves is the raw score, of random forests too.
+    """Read the trees of a LightGBM model text; the sum of their leaves is the raw score, of random
+    forests too.
 
     Args:
         text: a model as LightGBM writes it.
@@ -578,7 +709,10 @@ def lightgbm_trees(text: str) -> list[Tree]:
     trees = []
     for block in text.partition("\nend of trees")[0].split("\nTree=")[1:]:
         found = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-        threshold, decision = _numbers(found["threshold"], np.float64), _numbers(found["decision_type"], np.int64)
+        threshold, decision = (
+            _numbers(found["threshold"], np.float64),
+            _numbers(found["decision_type"], np.int64),
+        )
         missing = decision & _MISSING
         # Where no value was missing in training, LightGBM reads a missing one as 0.
         missing_left = np.where(missing == 0, threshold >= 0.0, (decision & _DEFAULT_LEFT) != 0)
@@ -587,9 +721,14 @@ def lightgbm_trees(text: str) -> list[Tree]:
         feature = _numbers(found["split_feature"], np.int64)
         left, right = (_numbers(found[name], np.int64) for name in ("left_child", "right_child"))
         zero_is_missing = (missing == _ZERO_IS_MISSING) & (decision & _BY_CATEGORY == 0)
-        more = {"zero_is_missing": zero_is_missing, "categories": _categories(found, threshold, splits)}
+        more = {
+            "zero_is_missing": zero_is_missing,
+            "categories": _categories(found, threshold, splits),
+        }
         leaf, linear = _numbers(found["leaf_value"], np.float64), found.get("is_linear", "0") != "0"
-        trees.append(Tree.of(feature, threshold, missing_left, left, right, leaf, linear=linear, **more))
+        trees.append(
+            Tree.of(feature, threshold, missing_left, left, right, leaf, linear=linear, **more)
+        )
     return trees
 
 
@@ -598,9 +737,16 @@ def _numbers(text: str, kind: type[np.generic]) -> Array:
 
 
 def _categories(found: Mapping[str, str], threshold: F64, splits: I64) -> dict[int, I64]:
-    """Return the categories that go left, by split: the threshold of such a split is the number of its set of bits."""
+    """Return the categories that go left, by split: the threshold of such a split is the number of
+    its set of bits.
+    """
     if not splits.size:
         return {}
-    starts, words = (_numbers(found[name], np.int64) for name in ("cat_boundaries", "cat_threshold"))
-    sets = [np.flatnonzero(words[first:last, np.newaxis] >> np.arange(32) & 1) for first, last in pairwise(starts)]
+    starts, words = (
+        _numbers(found[name], np.int64) for name in ("cat_boundaries", "cat_threshold")
+    )
+    sets = [
+        np.flatnonzero(words[first:last, np.newaxis] >> np.arange(32) & 1)
+        for first, last in pairwise(starts)
+    ]
     return {int(split): sets[int(threshold[split])] for split in splits}

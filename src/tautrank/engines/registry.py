@@ -1,13 +1,16 @@
-"""The engines by name, and other tools' own objectives as losses: ``"lightgbm:lambdarank"``, ``"xgboost:rank:ndcg"``.
+"""The engines by name, and other tools' own objectives as losses: ``"lightgbm:lambdarank"``,
+``"xgboost:rank:ndcg"``.
 
-Each engine is imported when it is first asked for, and its tool when it first trains. A tool trains its own objective
-as it would by itself; every iteration is judged with the metric of this library, so that tools can be compared.
+Each engine is imported when it is first asked for, and its tool when it first trains. A tool trains
+its own objective as it would by itself; every iteration is judged with the metric of this library,
+so that tools can be compared.
 
-The packages of the tools are safe to use after a fork, as found by experiment. LightGBM and XGBoost use GNU OpenMP.
-Once a process has run one parallel region and then forks, the next parallel region in the child waits forever for
-threads that were not copied; with LightGBM 4.7 even reading a model does, whatever ``num_threads`` says. A child that
-was forked after such a library was loaded therefore runs it on one thread. Processes that were spawned, or started by
-loky (joblib, scikit-learn's ``n_jobs``), are not affected; nor is CatBoost.
+The packages of the tools are safe to use after a fork, as found by experiment. LightGBM and XGBoost
+use GNU OpenMP. Once a process has run one parallel region and then forks, the next parallel region
+in the child waits forever for threads that were not copied; with LightGBM 4.7 even reading a model
+does, whatever ``num_threads`` says. A child that was forked after such a library was loaded
+therefore runs it on one thread. Processes that were spawned, or started by loky (joblib,
+scikit-learn's ``n_jobs``), are not affected; nor is CatBoost.
 """
 
 from __future__ import annotations
@@ -119,8 +122,8 @@ def read_loss(given: Any) -> AnyLoss:
     """Return the loss a user means.
 
     Args:
-        given: a name, a printed loss, a `Loss`, or ``tool:objective``; ``"committee"``, or a sequence of losses, for
-            several that are added up.
+        given: a name, a printed loss, a `Loss`, or ``tool:objective``; ``"committee"``, or a
+            sequence of losses, for several that are added up.
 
     >>> read_loss("ndcg-loss2++(k=5)"), read_loss("catboost:yetirank")
     (ndcg-loss2++(k=5), NativeLoss(tool='catboost', objective='YetiRank'))
@@ -142,7 +145,11 @@ def read_loss(given: Any) -> AnyLoss:
     if isinstance(given, str):
         tool, colon, objective = given.strip().partition(":")
         if colon and "(" not in tool:
-            found = engine_named(tool.lower()).find_objective(objective) if tool.lower() in ENGINES else None
+            found = (
+                engine_named(tool.lower()).find_objective(objective)
+                if tool.lower() in ENGINES
+                else None
+            )
             if found is None:
                 raise unknown("loss", given, _native_losses())
             return NativeLoss(tool.lower(), found)
@@ -164,11 +171,14 @@ def members_of(loss: AnyLoss) -> Sequence[Loss | NativeLoss]:
 
 
 def _native_losses() -> list[str]:
-    return [f"{name}:{objective}" for name in ENGINES for objective in engine_named(name).objectives]
+    return [
+        f"{name}:{objective}" for name in ENGINES for objective in engine_named(name).objectives
+    ]
 
 
 def engine_for(name: str, loss: AnyLoss) -> Engine:
-    """Return the engine that trains a loss: the tool itself for its own objective, else the engine of that name.
+    """Return the engine that trains a loss: the tool itself for its own objective, else the engine
+    of that name.
 
     Args:
         name: one of `ENGINES`.
@@ -192,24 +202,30 @@ def engine_for(name: str, loss: AnyLoss) -> Engine:
         return engine_named(loss.tool)
     if not engine.takes_losses:
         others = ", ".join(other for other in ENGINES if engine_named(other).takes_losses)
-        found = f"{name} for the loss {loss}, but {engine.written} trains only its own objectives here"
+        found = (
+            f"{name} for the loss {loss}, but {engine.written} trains only its own objectives here"
+        )
         expected = f"{others}, or a loss such as '{name}:{engine.objectives[0]}'"
         raise OptionError(f"engine: found {found}; expected {expected}")
     return engine
 
 
-# Whether the parent ran a parallel region cannot be known here: having loaded the library is taken for it.
+# Whether the parent ran a parallel region cannot be known here: having loaded the library is taken
+# for it.
 _loaded_before_fork: set[str] = set()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: _loaded_before_fork.update(sys.modules.keys() & OPENMP))
+    os.register_at_fork(
+        after_in_child=lambda: _loaded_before_fork.update(sys.modules.keys() & OPENMP)
+    )
 
 
 def package(name: str) -> Any:
     """Import the package of an engine's tool, safe to use in this process.
 
-    GNU OpenMP lets threads spin while they wait, for up to milliseconds, which is what other processes then wait for:
-    100 trees on MQ2008 with two threads on two busy cores took 43 s and more, asleep 2 s. It reads the environment when
-    it is loaded: its threads sleep, unless the environment says otherwise.
+    GNU OpenMP lets threads spin while they wait, for up to milliseconds, which is what other
+    processes then wait for: 100 trees on MQ2008 with two threads on two busy cores took 43 s and
+    more, asleep 2 s. It reads the environment when it is loaded: its threads sleep, unless the
+    environment says otherwise.
 
     Args:
         name: one of `ENGINES`.
@@ -219,7 +235,9 @@ def package(name: str) -> Any:
     """
     engine = engine_named(name)
     module = engine.package or name
-    asleep = module not in sys.modules and not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
+    asleep = (
+        module not in sys.modules and not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
+    )
     if asleep:
         os.environ["OMP_WAIT_POLICY"] = "passive"
     try:
@@ -244,8 +262,9 @@ def check_installed(name: str) -> None:
 def usable_threads(n_jobs: int | None) -> int:
     """Return how many threads ``n_jobs`` asks for; 1 in a forked process where more would hang.
 
-    If more were asked for by number, there is a warning. ``None`` is all cores, or fewer where the environment says so:
-    joblib sets ``OMP_NUM_THREADS`` for its workers, and more threads than cores would mostly wait for each other.
+    If more were asked for by number, there is a warning. ``None`` is all cores, or fewer where the
+    environment says so: joblib sets ``OMP_NUM_THREADS`` for its workers, and more threads than
+    cores would mostly wait for each other.
 
     >>> usable_threads(2)
     2
@@ -265,7 +284,8 @@ def usable_threads(n_jobs: int | None) -> int:
 
 
 def make_safe(name: str) -> None:
-    """Hold an engine's tool to one thread if it would hang in this process otherwise; called before every use.
+    """Hold an engine's tool to one thread if it would hang in this process otherwise; called before
+    every use.
 
     Args:
         name: the engine.

@@ -1,8 +1,10 @@
-"""Scoring by this library's own compiled loops: several times as fast as the tools' own, and the same bits.
+"""Scoring by this library's own compiled loops: several times as fast as the tools' own, and the
+same bits.
 
-A tree is packed into 8 bytes per node, breadth first, children side by side. Missing values, LightGBM's zeros that
-count as missing, and categories become columns of their own, computed once per document, so that every split is one
-comparison. LightGBM adds up doubles, XGBoost singles, both in the order of the trees; so does this.
+A tree is packed into 8 bytes per node, breadth first, children side by side. Missing values,
+LightGBM's zeros that count as missing, and categories become columns of their own, computed once
+per document, so that every split is one comparison. LightGBM adds up doubles, XGBoost singles, both
+in the order of the trees; so does this.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from tautrank.engines import _scoring_kernel as kernel
 from tautrank.engines.trees import Tree, greatest_float32
 from tautrank.kernels.threads import balanced_ranges, run
 
-# Nodes and columns are numbered in 16 bits; splits by category take a column each, and many of them no longer pay.
+# Nodes and columns are numbered in 16 bits; splits by category take a column each, and many of them
+# no longer pay.
 _MOST_NODES = 2**16
 _MOST_COLUMNS = 2**14
 # What a tree costs per document, in the pairs that `balanced_ranges` counts in.
@@ -53,7 +56,8 @@ class Scorer:
         return None if model is None else cls(model, single)
 
     def scores(self, X: F32, threads: int = 1) -> F64:
-        """Return one score per row; the same for any number of threads, and safe from many threads at once.
+        """Return one score per row; the same for any number of threads, and safe from many threads
+        at once.
 
         Args:
             X: features, float32 in C order.
@@ -66,7 +70,9 @@ class Scorer:
             return out
 
         def score(first: int, last: int) -> None:
-            kernel.score_rows(X, first * kernel.TILE, min(n, last * kernel.TILE), self._model, self.single, out)
+            kernel.score_rows(
+                X, first * kernel.TILE, min(n, last * kernel.TILE), self._model, self.single, out
+            )
 
         tiles = np.full(-(-n // kernel.TILE), kernel.TILE * self._cost)
         run(score, balanced_ranges(tiles, threads), threads)
@@ -92,7 +98,9 @@ def packed(trees: Sequence[Tree]) -> tuple[Array, ...] | None:
     splits, owner = int(sizes.sum()), np.repeat(np.arange(len(trees)), sizes)
     first_split = np.cumsum(sizes) - sizes
     first_leaf = splits + first_split + np.arange(len(trees))
-    given = np.array([np.concatenate([getattr(tree, side) for tree in trees]) for side in ("left", "right")])
+    given = np.array(
+        [np.concatenate([getattr(tree, side) for tree in trees]) for side in ("left", "right")]
+    )
     left, right = np.where(given >= 0, given + first_split[owner], first_leaf[owner] + ~given)
     tree_of = np.concatenate((owner, np.repeat(np.arange(len(trees)), sizes + 1)))
 
@@ -125,7 +133,8 @@ def packed(trees: Sequence[Tree]) -> tuple[Array, ...] | None:
         first_exit[right[top]] = first_exit[top] + exits[left[top]]
 
     top = np.flatnonzero(in_top)
-    # Each split clears the exits to its left: one entry for each word that they have bits in, the highest word first.
+    # Each split clears the exits to its left: one entry for each word that they have bits in, the
+    # highest word first.
     begin, end = first_exit[top], first_exit[top] + exits[left[top]]
     entries = (end - 1) // kernel.WORD - begin // kernel.WORD + 1
     of = np.repeat(np.arange(top.size), entries)
@@ -135,11 +144,15 @@ def packed(trees: Sequence[Tree]) -> tuple[Array, ...] | None:
     order = np.argsort(slot, kind="stable")
     of, start = of[order], kernel.WORD * word[order]
     top_columns, top_thresholds = column[top[of]].astype(np.uint16), threshold[top[of]]
-    cleared = (1 << np.minimum(end[of] - start, kernel.WORD)) - (1 << np.maximum(begin[of] - start, 0))
+    cleared = (1 << np.minimum(end[of] - start, kernel.WORD)) - (
+        1 << np.maximum(begin[of] - start, 0)
+    )
     top_masks = (2**kernel.WORD - 1 - cleared).astype(np.uint32)
     ends = np.append(0, np.cumsum(np.bincount(slot, minlength=first_word[-1])))
 
-    below = np.setdiff1d(np.concatenate((levels[0], left[top], right[top])), top, assume_unique=True)
+    below = np.setdiff1d(
+        np.concatenate((levels[0], left[top], right[top])), top, assume_unique=True
+    )
     first_of_tree = np.append(0, np.cumsum(exits[levels[0]]))
     exit_nodes = below[np.argsort(first_of_tree[tree_of[below]] + first_exit[below])]
     rest = np.zeros(len(trees), np.int64)
@@ -163,7 +176,9 @@ def packed(trees: Sequence[Tree]) -> tuple[Array, ...] | None:
 
 
 def _columns(trees: Sequence[Tree], threshold: F64) -> tuple[Array, Array, I64, F32] | None:
-    """Return the columns that the splits compare, their sets of categories, and each split's column and threshold."""
+    """Return the columns that the splits compare, their sets of categories, and each split's column
+    and threshold.
+    """
     feature = np.concatenate([tree.feature for tree in trees])
     left = np.concatenate([tree.missing_left for tree in trees])
     zero = np.concatenate([tree.zero_is_missing for tree in trees])
@@ -189,7 +204,12 @@ def _columns(trees: Sequence[Tree], threshold: F64) -> tuple[Array, Array, I64, 
     of = keys >> 40  # 0 for no set
     first, count = starts[of - 1] * (of > 0), np.diff(starts, prepend=0)[of]
     columns = np.column_stack((keys >> 3 & 2**37 - 1, keys & 7, first, count))
-    return columns.astype(np.int32), np.concatenate([*words, np.zeros(1, np.uint32)]), column, single
+    return (
+        columns.astype(np.int32),
+        np.concatenate([*words, np.zeros(1, np.uint32)]),
+        column,
+        single,
+    )
 
 
 def _bits(codes: I64) -> Array:

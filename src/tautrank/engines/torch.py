@@ -1,10 +1,11 @@
 """PyTorch: a network instead of trees, for any loss of this library.
 
-The input transform that made networks competitive with trees (Qin et al., *Are Neural Rankers still Outperformed by
-Gradient Boosted Decision Trees?*, ICLR 2021): ``sign(x) log(1 + |x|)``, standardised, with normal noise in training.
-Then layers of ``Linear``, ``LayerNorm``, ``ReLU`` and dropout, and one score per document. A batch holds whole queries.
-With self-attention the last layer also sees the other documents of the list, so that a score depends on all of them
-(Pobrotyn et al., *Context-Aware Learning to Rank with Self-Attention*, 2020).
+The input transform that made networks competitive with trees (Qin et al., *Are Neural Rankers still
+Outperformed by Gradient Boosted Decision Trees?*, ICLR 2021): ``sign(x) log(1 + |x|)``,
+standardised, with normal noise in training. Then layers of ``Linear``, ``LayerNorm``, ``ReLU`` and
+dropout, and one score per document. A batch holds whole queries. With self-attention the last layer
+also sees the other documents of the list, so that a score depends on all of them (Pobrotyn et al.,
+*Context-Aware Learning to Rank with Self-Attention*, 2020).
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ _RATE = 50.0
 _CHUNK, _LISTS = 65_536, 64
 # Epochs of a network beside trees, whose number means nothing to it.
 _EPOCHS = 30
-# PyTorch has one generator of random numbers for all threads: the networks of a committee are trained one by one.
+# PyTorch has one generator of random numbers for all threads: the networks of a committee are
+# trained one by one.
 _ONE_AT_A_TIME = threading.Lock()
 
 
@@ -49,7 +51,8 @@ class NetworkShape:
         batch_queries: queries per step.
         weight_decay: AdamW's decay of the weights.
         attention: heads of self-attention over the list, behind the hidden layers; 0 for none.
-        epochs: the largest number of epochs; None for ``n_estimators``, or 30 for ``loss="torch:..."``.
+        epochs: the largest number of epochs; None for ``n_estimators``, or 30 for
+            ``loss="torch:..."``.
         device: ``"cpu"``, ``"cuda"``, or None for CUDA where there is a device.
     """
 
@@ -60,14 +63,22 @@ class NetworkShape:
     weight_decay: float = dataclasses.field(default=0.01, metadata=checked_by(real, least=0.0))
     attention: int = dataclasses.field(default=0, metadata=checked_by(whole, least=0))
     epochs: int | None = dataclasses.field(default=None, metadata=checked_by(whole, least=1))
-    device: str | None = dataclasses.field(default=None, metadata=checked_by(choice, known=("cpu", "cuda")))
+    device: str | None = dataclasses.field(
+        default=None, metadata=checked_by(choice, known=("cpu", "cuda"))
+    )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hidden", tuple(whole("hidden", size, least=1) for size in one_or_more(self.hidden)))
+        object.__setattr__(
+            self,
+            "hidden",
+            tuple(whole("hidden", size, least=1) for size in one_or_more(self.hidden)),
+        )
         check_fields(self)
         if self.attention and (not self.hidden or self.hidden[-1] % self.attention):
             found = f"{self.attention} heads with the hidden layers {self.hidden}"
-            raise OptionError(f"attention: found {found}; expected a divisor of the units of the last layer")
+            raise OptionError(
+                f"attention: found {found}; expected a divisor of the units of the last layer"
+            )
 
 
 _PARAMETERS = {field.name for field in dataclasses.fields(NetworkShape)}
@@ -85,7 +96,9 @@ class TorchModel(FittedModel):
     tool: ClassVar[str] = "torch"
     member: ClassVar[str] = "model.safetensors"
 
-    def __init__(self, weights: dict[str, F32], hidden: tuple[int, ...], attention: int = 0) -> None:
+    def __init__(
+        self, weights: dict[str, F32], hidden: tuple[int, ...], attention: int = 0
+    ) -> None:
         self.weights, self.hidden, self.attention = weights, hidden, attention
         self.by_list = attention > 0
         self.n_features = int(weights["mean"].size)
@@ -103,12 +116,17 @@ class TorchModel(FittedModel):
         return _scores(self.network, X, "cpu", offsets)
 
     def importances(self) -> F64:
-        """Return the length of each feature's weights in the first layer, as shares that sum to 1."""
-        return shares(np.sqrt((self.weights["layers.0.weight"].astype(np.float64) ** 2).sum(axis=0)))
+        """Return the length of each feature's weights in the first layer, as shares that sum to
+        1.
+        """
+        return shares(
+            np.sqrt((self.weights["layers.0.weight"].astype(np.float64) ** 2).sum(axis=0))
+        )
 
     def to_bytes(self) -> bytes:
         """Return the weights as safetensors, with the shape of the network in the header."""
-        # One entry: safetensors writes several in any order, and a model has the same bytes each time it is saved.
+        # One entry: safetensors writes several in any order, and a model has the same bytes each
+        # time it is saved.
         about = {"shape": json.dumps([self.hidden, self.attention])}
         return bytes(_safetensors().save(dict(sorted(self.weights.items())), metadata=about))
 
@@ -123,8 +141,12 @@ class TorchModel(FittedModel):
         try:
             weights = _safetensors().load(content)
             size = int.from_bytes(content[:8], "little")
-            hidden, attention = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["shape"])
-            model = cls({name: np.array(array) for name, array in weights.items()}, tuple(hidden), attention)
+            hidden, attention = json.loads(
+                json.loads(content[8 : 8 + size])["__metadata__"]["shape"]
+            )
+            model = cls(
+                {name: np.array(array) for name, array in weights.items()}, tuple(hidden), attention
+            )
             _ = model.network
         except Exception as problem:  # whatever PyTorch and safetensors say about a damaged file
             raise DataError("found something else than the weights of a network") from problem
@@ -134,13 +156,15 @@ class TorchModel(FittedModel):
 class Torch(Engine):
     """A network trained by PyTorch.
 
-    ``n_estimators`` is the largest number of epochs, ``early_stopping_rounds`` epochs without a better validation value
-    end the training, and the weights of the best epoch are kept. Adam's rate is ``learning_rate`` over 50, so that the
-    default of 0.05, made for trees, becomes 0.001. ``num_leaves`` has no meaning. The parameters are those of
-    `NetworkShape`. On the CPU a training is repeatable for the same number of threads.
+    ``n_estimators`` is the largest number of epochs, ``early_stopping_rounds`` epochs without a
+    better validation value end the training, and the weights of the best epoch are kept. Adam's
+    rate is ``learning_rate`` over 50, so that the default of 0.05, made for trees, becomes 0.001.
+    ``num_leaves`` has no meaning. The parameters are those of `NetworkShape`. On the CPU a training
+    is repeatable for the same number of threads.
 
-    A network is trained beside trees, in a committee or a comparison, by ``"torch:LOSS"``, with parameters of the
-    network among those of the loss: ``loss=["lambdarank", "torch:xendcg(hidden=64/32)"]``. Its epochs are then 30.
+    A network is trained beside trees, in a committee or a comparison, by ``"torch:LOSS"``, with
+    parameters of the network among those of the loss:
+    ``loss=["lambdarank", "torch:xendcg(hidden=64/32)"]``. Its epochs are then 30.
     """
 
     name: ClassVar[str] = "torch"
@@ -165,11 +189,20 @@ class Torch(Engine):
             chosen = {"epochs": _EPOCHS, **chosen, **own}
         assert isinstance(kind, Loss)
         shape = NetworkShape(**chosen)
-        given: dict[str, Any] = {"categorical_feature": task.categorical or None, "refit": settings.refit or None}
-        given |= {"langevin": settings.langevin, "init_model": task.start, "propensities": task.propensities}
+        given: dict[str, Any] = {
+            "categorical_feature": task.categorical or None,
+            "refit": settings.refit or None,
+        }
+        given |= {
+            "langevin": settings.langevin,
+            "init_model": task.start,
+            "propensities": task.propensities,
+        }
         for what, value in given.items():
             if value is not None:
-                raise OptionError(f"{what}: a network has no use for it; expected none, or the engine lightgbm")
+                raise OptionError(
+                    f"{what}: a network has no use for it; expected none, or the engine lightgbm"
+                )
         with _ONE_AT_A_TIME:
             threads = torch.get_num_threads()
             torch.set_num_threads(settings.threads)
@@ -191,19 +224,26 @@ class Torch(Engine):
         'lambdarank(k=5,hidden=64/32)'
         """
         loss, own = _network_loss(text)
-        return write_name(loss.name, {**changed_options(loss), **changed_options(NetworkShape(**own))})
+        return write_name(
+            loss.name, {**changed_options(loss), **changed_options(NetworkShape(**own))}
+        )
 
 
 def _network_loss(text: str) -> tuple[Loss, dict[str, Any]]:
-    """Return a loss and the parameters of the network that stand among its own; ``noise`` is the loss's."""
+    """Return a loss and the parameters of the network that stand among its own; ``noise`` is the
+    loss's.
+    """
     kind, typed = REGISTRY.read(text)
     of_network = _PARAMETERS - {"noise"}
-    loss = REGISTRY.make(kind.name, **{name: value for name, value in typed if name not in of_network})
+    loss = REGISTRY.make(
+        kind.name, **{name: value for name, value in typed if name not in of_network}
+    )
     return loss, {name: value for name, value in typed if name in of_network}
 
 
 def network(n_features: int, shape: NetworkShape) -> Any:
-    """Return an untrained network: features to one score per row; with attention it takes the sizes of lists too.
+    """Return an untrained network: features to one score per row; with attention it takes the sizes
+    of lists too.
 
     Args:
         n_features: number of features.
@@ -219,7 +259,12 @@ def network(n_features: int, shape: NetworkShape) -> Any:
             self.register_buffer("spread", torch.ones(n_features))
             layers: list[Any] = []
             for before, units in zip((n_features, *hidden), hidden, strict=False):
-                layers += [nn.Linear(before, units), nn.LayerNorm(units), nn.ReLU(), nn.Dropout(shape.dropout)]
+                layers += [
+                    nn.Linear(before, units),
+                    nn.LayerNorm(units),
+                    nn.ReLU(),
+                    nn.Dropout(shape.dropout),
+                ]
             last = (n_features, *hidden)[-1]
             self.layers = nn.Sequential(*layers, nn.Linear(last, 1))
             if attention:
@@ -253,7 +298,9 @@ def attended(mixed: Any, sizes: Any, heads: int) -> Any:
     wide = mixed.new_zeros((*inside.shape, mixed.shape[1]))
     wide[inside] = mixed
     q, k, v = wide.view(*inside.shape, 3, heads, -1).permute(2, 0, 3, 1, 4)
-    found = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=inside[:, None, None, :])
+    found = torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=inside[:, None, None, :]
+    )
     return found.transpose(1, 2).reshape(*inside.shape, -1)[inside]
 
 
@@ -266,16 +313,22 @@ def transformed(x: Any) -> Any:
     return x.sign() * x.abs().log1p()
 
 
-def _train(task: Task, kind: Loss, settings: Settings, shape: NetworkShape, watch: Watch) -> TorchModel:
+def _train(
+    task: Task, kind: Loss, settings: Settings, shape: NetworkShape, watch: Watch
+) -> TorchModel:
     from tautrank.losses.torch_loss import torch_loss
 
     torch = package("torch")
     has_cuda = bool(torch.cuda.is_available())
     if shape.device == "cuda" and not has_cuda:
-        raise OptionError("device: found cuda, but PyTorch sees no CUDA device; expected cpu, or None")
+        raise OptionError(
+            "device: found cuda, but PyTorch sees no CUDA device; expected cpu, or None"
+        )
     place = shape.device or ("cuda" if has_cuda else "cpu")
     if isinstance(kind, SoftmaxLoss) and not kind.gradient_is_derivative:
-        kind = dataclasses.replace(kind, hessian="diagonal")  # the numerator of a Newton step is for boosters
+        kind = dataclasses.replace(
+            kind, hessian="diagonal"
+        )  # the numerator of a Newton step is for boosters
     listwise = torch_loss(kind, seed=settings.seed)
     net = network(task.train.n_features, shape)
     net.mean, net.spread = _standards(task.train)
@@ -291,16 +344,24 @@ def _train(task: Task, kind: Loss, settings: Settings, shape: NetworkShape, watc
         for first in range(0, order.size, shape.batch_queries):
             queries = order[first : first + shape.batch_queries]
             batch = task.train.subset(queries)
-            x, labels = (torch.from_numpy(_single(each)).to(place) for each in (batch.X, batch.labels))
+            x, labels = (
+                torch.from_numpy(_single(each)).to(place) for each in (batch.X, batch.labels)
+            )
             sizes = torch.from_numpy(batch.sizes)
             weights = None if task.weights is None else torch.from_numpy(task.weights[queries])
             optimiser.zero_grad()
             listwise(net(x, sizes), labels, lengths=sizes, weights=weights).backward()
             optimiser.step()
         net.eval()
-        stop = watch.judge(epoch + 1, lambda part: _scores(net, task.parts[part].X, place, task.parts[part].offsets))
+        stop = watch.judge(
+            epoch + 1,
+            lambda part: _scores(net, task.parts[part].X, place, task.parts[part].offsets),
+        )
         if watch.rounds_to_keep != best_rounds:
-            best = {name: tensor.detach().cpu().numpy().copy() for name, tensor in net.state_dict().items()}
+            best = {
+                name: tensor.detach().cpu().numpy().copy()
+                for name, tensor in net.state_dict().items()
+            }
             best_rounds = watch.rounds_to_keep
         if stop:
             break
@@ -308,7 +369,9 @@ def _train(task: Task, kind: Loss, settings: Settings, shape: NetworkShape, watc
 
 
 def _scores(net: Any, X: Any, place: str, offsets: Array | None) -> Array:
-    """Score documents, or whole lists with self-attention, a part at a time; without offsets all rows are one list."""
+    """Score documents, or whole lists with self-attention, a part at a time; without offsets all
+    rows are one list.
+    """
     torch, n = package("torch"), X.shape[0]
     ends, step = np.append(np.arange(0, n, _CHUNK), n), 1
     if hasattr(net, "mixed"):
@@ -333,7 +396,9 @@ def _standards(data: RankingData) -> tuple[Any, Any]:
         count += np.count_nonzero(~np.isnan(x), axis=0)
     mean = total / np.maximum(count, 1)
     spread = np.sqrt(np.maximum(squares / np.maximum(count, 1) - mean**2, 0.0))
-    return torch.from_numpy(mean).float(), torch.from_numpy(np.where(spread > 1e-9, spread, 1.0)).float()
+    return torch.from_numpy(mean).float(), torch.from_numpy(
+        np.where(spread > 1e-9, spread, 1.0)
+    ).float()
 
 
 def _single(X: Any) -> F32:

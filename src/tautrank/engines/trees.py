@@ -1,7 +1,8 @@
 """A tree as plain arrays, whatever trained it: what every export is written from.
 
-LightGBM tests ``value <= threshold`` on doubles, XGBoost ``value < threshold`` on floats. Both are kept in the first
-form; documents have float32 features here, so that one becomes the other without loss.
+LightGBM tests ``value <= threshold`` on doubles, XGBoost ``value < threshold`` on floats. Both are
+kept in the first form; documents have float32 features here, so that one becomes the other without
+loss.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class Tree:
         missing_left: whether a missing value (NaN) goes left at each split.
         left, right: children of each split: a split, or ``~leaf``.
         leaf: what each leaf adds to the score.
-        zero_is_missing: whether 0 also counts as missing at each split (LightGBM's ``zero_as_missing``).
+        zero_is_missing: whether 0 also counts as missing at each split (LightGBM's
+            ``zero_as_missing``).
         categories: the codes that go left, for splits by category; all others go right.
         linear: whether leaves are linear functions, which `leaf` does not hold.
 
@@ -55,7 +57,9 @@ class Tree:
 
     @property
     def depends_on_missing(self) -> Bools:
-        """Which splits send a missing value elsewhere than 0; systems without missing values read them as 0."""
+        """Which splits send a missing value elsewhere than 0; systems without missing values read
+        them as 0.
+        """
         return np.asarray(self.missing_left != (self.threshold >= 0.0))
 
     @classmethod
@@ -68,7 +72,9 @@ class Tree:
             **others: the other fields.
         """
         kinds = (np.int64, np.float64, np.bool_, np.int64, np.int64, np.float64)
-        arrays: list[Any] = [np.array(values, kind) for values, kind in zip(fields, kinds, strict=True)]
+        arrays: list[Any] = [
+            np.array(values, kind) for values, kind in zip(fields, kinds, strict=True)
+        ]
         arrays.append(np.full(arrays[0].size, zero_is_missing))
         return cls(*arrays, **others)
 
@@ -89,14 +95,17 @@ class Tree:
         """
         return dataclasses.replace(self, leaf=self.leaf * factor)
 
-    def nested_text(self, split: Callable[[int, int], tuple[str, str, str]], leaf: Callable[[int, int], str]) -> str:
-        """Write the tree as text in which every split encloses its children, the form that most systems read.
+    def nested_text(
+        self, split: Callable[[int, int], tuple[str, str, str]], leaf: Callable[[int, int], str]
+    ) -> str:
+        """Write the tree as text in which every split encloses its children, the form that most
+        systems read.
 
         Without recursion: LightGBM's trees may be deeper than Python's stack.
 
         Args:
-            split: from a split and its depth to the texts before the left child, between the children, and after the
-                right one.
+            split: from a split and its depth to the texts before the left child, between the
+                children, and after the right one.
             leaf: from the number of a leaf and its depth to its text.
 
         >>> tree = Tree.of([0], [0.5], [True], [~0], [~1], [-1.0, 1.0])
@@ -115,12 +124,19 @@ class Tree:
                 written.append(leaf(~node, depth))
                 continue
             before, between, after = split(node, depth)
-            waiting += [after, (int(self.right[node]), depth + 1), between, (int(self.left[node]), depth + 1), before]
+            waiting += [
+                after,
+                (int(self.right[node]), depth + 1),
+                between,
+                (int(self.left[node]), depth + 1),
+                before,
+            ]
         return "".join(written)
 
 
 def more_than_comparisons(trees: Sequence[Tree]) -> str | None:
-    """Return what trees have besides comparisons with thresholds, in words; None if there is nothing.
+    """Return what trees have besides comparisons with thresholds, in words; None if there is
+    nothing.
 
     Args:
         trees: the trees of a model.
@@ -139,10 +155,11 @@ def more_than_comparisons(trees: Sequence[Tree]) -> str | None:
 
 
 def exact_unit(trees: Sequence[Tree]) -> float:
-    """Return a power of two whose multiples float32 adds up exactly, in any order, if leaves are rounded to them.
+    """Return a power of two whose multiples float32 adds up exactly, in any order, if leaves are
+    rounded to them.
 
-    Float32 holds every multiple up to ``2^24`` times the unit, and no document's sum is larger than that of the largest
-    leaves of all trees.
+    Float32 holds every multiple up to ``2^24`` times the unit, and no document's sum is larger than
+    that of the largest leaves of all trees.
 
     Args:
         trees: the trees of a model.
@@ -156,7 +173,8 @@ def exact_unit(trees: Sequence[Tree]) -> float:
 
 
 def greatest_float32(thresholds: F64) -> F32:
-    """Return the greatest float32 not above each threshold: for float32 values ``<=`` means the same with either.
+    """Return the greatest float32 not above each threshold: for float32 values ``<=`` means the
+    same with either.
 
     Rounding to the nearest could send a value left that lies between the two.
 

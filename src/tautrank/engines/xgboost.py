@@ -14,7 +14,17 @@ import numpy as np
 from tautrank.arguments import choice
 from tautrank.arrays import F64, Array, dense
 from tautrank.data import RankingData, StreamedRows
-from tautrank.engines.base import Engine, FittedModel, GradientsAt, Learner, Part, Settings, Task, read_model, shares
+from tautrank.engines.base import (
+    Engine,
+    FittedModel,
+    GradientsAt,
+    Learner,
+    Part,
+    Settings,
+    Task,
+    read_model,
+    shares,
+)
 from tautrank.engines.binned import content_key
 from tautrank.engines.langevin import check_leaves
 from tautrank.engines.registry import OTHER_NAMES, NativeLoss, package
@@ -25,7 +35,9 @@ if TYPE_CHECKING:
     from xgboost import Booster
 
 _REMOVED = 2**31 - 1
-"""The feature of a node that pruning (``gamma`` with ``tree_method="exact"``) has removed and left in its place."""
+"""The feature of a node that pruning (``gamma`` with ``tree_method="exact"``) has removed and left
+in its place.
+"""
 
 
 class XGBoostModel(FittedModel):
@@ -54,11 +66,16 @@ class XGBoostModel(FittedModel):
     def _contributions(self, X: Any, threads: int) -> Any:
         scores = np.asarray(self._scores(X, threads), dtype=np.float64)
         found = np.asarray(self._predict(X, threads, pred_contribs=True), dtype=np.float64)
-        # XGBoost adds float32 numbers; what its rounding has lost goes to the features by their size.
+        # XGBoost adds float32 numbers; what its rounding has lost goes to the features by their
+        # size.
         sizes = np.abs(found)
         sizes[:, -1] = 0.0
         lost = scores - found.sum(axis=1)
-        return found + sizes * (lost / np.maximum(sizes.sum(axis=1), np.finfo(np.float64).tiny))[:, np.newaxis]
+        return (
+            found
+            + sizes
+            * (lost / np.maximum(sizes.sum(axis=1), np.finfo(np.float64).tiny))[:, np.newaxis]
+        )
 
     def _leaves(self, X: Any, threads: int) -> Any:
         return self._predict(X, threads, pred_leaf=True)
@@ -69,7 +86,9 @@ class XGBoostModel(FittedModel):
         Args:
             trees: their number.
         """
-        return read_model(self.tool, bytes(self.booster[:trees].save_raw("ubj")), self.n_features, self.scale)
+        return read_model(
+            self.tool, bytes(self.booster[:trees].save_raw("ubj")), self.n_features, self.scale
+        )
 
     def importances(self) -> F64:
         """Return the gain of each feature over all splits, as shares that sum to 1."""
@@ -94,7 +113,8 @@ class XGBoostModel(FittedModel):
 
     @classmethod
     def added(cls, models: Sequence[XGBoostModel], factors: Sequence[float]) -> FittedModel | None:
-        """Return one booster with the trees of all models, their leaves scaled, in float32 as XGBoost keeps them.
+        """Return one booster with the trees of all models, their leaves scaled, in float32 as
+        XGBoost keeps them.
 
         Args:
             models: the models.
@@ -107,7 +127,10 @@ class XGBoostModel(FittedModel):
         for each, model, factor in zip(described, models, factors, strict=True):
             scale = factor * model.scale
             base += scale * _base_score(each["learner"])
-            trees += [_with_leaves(tree, functools.partial(np.multiply, scale)) for tree in _trees_in(each)]
+            trees += [
+                _with_leaves(tree, functools.partial(np.multiply, scale))
+                for tree in _trees_in(each)
+            ]
         return cls.from_bytes(_with_trees(described[0], trees, base), models[0].n_features)
 
     def rounded(self, unit: float) -> FittedModel:
@@ -117,13 +140,17 @@ class XGBoostModel(FittedModel):
             unit: the number.
         """
         described = self._described()
-        trees = [_with_leaves(tree, lambda leaves: np.rint(leaves / unit) * unit) for tree in _trees_in(described)]
+        trees = [
+            _with_leaves(tree, lambda leaves: np.rint(leaves / unit) * unit)
+            for tree in _trees_in(described)
+        ]
         base = round(_base_score(described["learner"]) / unit) * unit
         return self.from_bytes(_with_trees(described, trees, base), self.n_features)
 
     @classmethod
     def joined(cls, contents: Sequence[bytes], n_features: int) -> FittedModel:
-        """Return one model with the trees of several, one after the other, and the score that the first starts from.
+        """Return one model with the trees of several, one after the other, and the score that the
+        first starts from.
 
         Args:
             contents: what `to_bytes` returned for each.
@@ -150,20 +177,26 @@ class XGBoost(Engine):
 
     Chen and Guestrin, *XGBoost: A Scalable Tree Boosting System*, KDD 2016.
 
-    XGBoost's own defaults ``min_child_weight=1`` and ``reg_lambda=1`` are made for hessians of about 1, and those of
-    ranking losses are far smaller. For a loss of this library a leaf therefore needs the hessians of 20 documents of
-    the first tree (XGBoost has no least number of documents), and there is no L2 regularisation, unless they are given:
-    both are what LightGBM does. Trees of these losses are the same bits for any number of threads.
+    XGBoost's own defaults ``min_child_weight=1`` and ``reg_lambda=1`` are made for hessians of
+    about 1, and those of ranking losses are far smaller. For a loss of this library a leaf
+    therefore needs the hessians of 20 documents of the first tree (XGBoost has no least number of
+    documents), and there is no L2 regularisation, unless they are given: both are what LightGBM
+    does. Trees of these losses are the same bits for any number of threads.
 
-    ``num_leaves`` is XGBoost's ``max_leaves``, grown best first as LightGBM does; a ``max_depth`` given among the
-    engine's parameters is used instead of it. Sparse features are made dense: XGBoost would read what is not stored
-    as missing, where every other engine reads it as 0.
+    ``num_leaves`` is XGBoost's ``max_leaves``, grown best first as LightGBM does; a ``max_depth``
+    given among the engine's parameters is used instead of it. Sparse features are made dense:
+    XGBoost would read what is not stored as missing, where every other engine reads it as 0.
     """
 
     name: ClassVar[str] = "xgboost"
     written: ClassVar[str] = "XGBoost"
     model_class: ClassVar[type[FittedModel]] = XGBoostModel
-    objectives: ClassVar[tuple[str, ...]] = ("rank:ndcg", "rank:pairwise", "rank:map", "reg:squarederror")
+    objectives: ClassVar[tuple[str, ...]] = (
+        "rank:ndcg",
+        "rank:pairwise",
+        "rank:map",
+        "reg:squarederror",
+    )
     sampling: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "features": ("colsample_bytree", "colsample_bylevel", "colsample_bynode"),
         "rows": ("subsample",),
@@ -182,7 +215,9 @@ class XGBoost(Engine):
         """Return XGBoost's exceptions about a training that it cannot do."""
         return (package(self.name).core.XGBoostError,)
 
-    def in_its_words(self, parameters: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, Any]:
+    def in_its_words(
+        self, parameters: Mapping[str, Any], fixed: Collection[str] = ()
+    ) -> dict[str, Any]:
         """Leave out the minimum of documents per leaf, which XGBoost does not have.
 
         Args:
@@ -196,8 +231,8 @@ class XGBoost(Engine):
 
 
 class _Learner:
-    """One XGBoost training. On a cluster its matrices hold the scores of a model that it starts from, to whose trees
-    the new ones are joined."""
+    """One XGBoost training. On a cluster its matrices hold the scores of a model that it starts
+    from, to whose trees the new ones are joined."""
 
     def __init__(self, task: Task, settings: Settings) -> None:
         self._rate = settings.learning_rate
@@ -208,9 +243,13 @@ class _Learner:
         self._parts: dict[Part, Any] = make(task, settings, self._params)
         self._documents = (task.whole or (task.train.n_documents,))[0]
         self._start = task.start if isinstance(task.start, XGBoostModel) else None
-        self._before = self._start.n_trees if self._start is not None and task.sample is not None else 0
+        self._before = (
+            self._start.n_trees if self._start is not None and task.sample is not None else 0
+        )
         begun = None if self._start is None or self._before else self._start.booster
-        self._booster: Booster = package("xgboost").Booster(self._params, [*self._parts.values()], model_file=begun)
+        self._booster: Booster = package("xgboost").Booster(
+            self._params, [*self._parts.values()], model_file=begun
+        )
 
     def grow(self, gradients: GradientsAt | None, rate: float) -> None:
         if rate != self._rate:
@@ -226,7 +265,9 @@ class _Learner:
                 kept = None if self._start is None else self._start.booster.attr("min_child_weight")
                 collective = package("xgboost").collective
                 # Of all workers, where there are several.
-                (total,) = collective.allreduce(np.array([hess.sum(dtype=np.float64)]), collective.Op.SUM)
+                (total,) = collective.allreduce(
+                    np.array([hess.sum(dtype=np.float64)]), collective.Op.SUM
+                )
                 least = kept or repr(_LEAST_DOCUMENTS * float(total / self._documents))
                 self._params["min_child_weight"] = least
                 self._booster.set_param({"min_child_weight": least})
@@ -271,8 +312,8 @@ class _Learner:
 def _matrices(task: Task, settings: Settings, params: Mapping[str, Any]) -> dict[Part, Any]:
     """Return XGBoost's matrices of the training and validation data.
 
-    Trainings side by side share them, with their bins. XGBoost adds those to a matrix when it is first trained on, so
-    one tree is grown on it before any other training may see it.
+    Trainings side by side share them, with their bins. XGBoost adds those to a matrix when it is
+    first trained on, so one tree is grown on it before any other training may see it.
     """
     ranks = isinstance(task.loss, NativeLoss) and task.loss.objective.startswith("rank:")
     # XGBoost takes weights of queries when it ranks, of documents when it does not.
@@ -283,7 +324,10 @@ def _matrices(task: Task, settings: Settings, params: Mapping[str, Any]) -> dict
         return package("xgboost").DMatrix(dense(data.X), label=data.labels, weight=weights, **how)
 
     def make() -> dict[Part, Any]:
-        made = {part: matrix(data, weights if part == "train" else None) for part, data in task.parts.items()}
+        made = {
+            part: matrix(data, weights if part == "train" else None)
+            for part, data in task.parts.items()
+        }
         if task.bins is not None:
             package("xgboost").Booster(dict(params), cache=[made["train"]]).update(made["train"], 0)
         return made
@@ -299,11 +343,16 @@ def _how(task: Task, settings: Settings) -> dict[str, Any]:
     """Return what all matrices of a training are made with."""
     some = bool(task.categorical)
     kinds = ["c" if column in task.categorical else "q" for column in range(task.train.n_features)]
-    return {"feature_types": kinds if some else None, "enable_categorical": some, "nthread": settings.threads}
+    return {
+        "feature_types": kinds if some else None,
+        "enable_categorical": some,
+        "nthread": settings.threads,
+    }
 
 
 def _sampled_matrices(task: Task, settings: Settings, params: Mapping[str, Any]) -> dict[Part, Any]:
-    """Return XGBoost's matrices of one worker's part of a training, in bins found from a sample of all documents.
+    """Return XGBoost's matrices of one worker's part of a training, in bins found from a sample of
+    all documents.
 
     Features are read from files in chunks, and held as bins only.
     """
@@ -353,12 +402,16 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
     extra = {_MAIN_NAMES.get(name, name): value for name, value in settings.extra.items()}
     for name in extra:
         if name not in _known_names():
-            raise unknown("parameter of xgboost", name, {*_known_names(), *_MAIN_NAMES, *OTHER_NAMES})
+            raise unknown(
+                "parameter of xgboost", name, {*_known_names(), *_MAIN_NAMES, *OTHER_NAMES}
+            )
     check_leaves(settings.langevin, extra)
     choice("booster", extra.get("booster", "gbtree"), ("gbtree", "dart"))
     if extra.get("booster") == "dart" or extra.get("rate_drop") or extra.get("one_drop"):
         if own:
-            raise OptionError("booster: found dart, which works with XGBoost's own objectives only; expected gbtree")
+            raise OptionError(
+                "booster: found dart, which works with XGBoost's own objectives only; expected gbtree"
+            )
         settings.refuse_dart()
     params: dict[str, Any] = {
         "objective": "reg:squarederror" if own else task.loss.objective,  # type: ignore[union-attr]
@@ -379,23 +432,36 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
 _LEAST_DOCUMENTS = 20
 
 # XGBoost's short names for parameters that its settings list under the long ones.
-_MAIN_NAMES = {"lambda": "reg_lambda", "alpha": "reg_alpha", "gamma": "min_split_loss", "eta": "learning_rate"}
+_MAIN_NAMES = {
+    "lambda": "reg_lambda",
+    "alpha": "reg_alpha",
+    "gamma": "min_split_loss",
+    "eta": "learning_rate",
+}
 
 
 @functools.cache
 def _known_names() -> frozenset[str]:
-    """Return the names of XGBoost's parameters, as it lists them itself; it would only warn about others."""
+    """Return the names of XGBoost's parameters, as it lists them itself; it would only warn about
+    others.
+    """
     xgboost, found = package("xgboost"), set()
     tiny = xgboost.DMatrix(np.zeros((1, 1), np.float32), label=[0.0])
     for booster in ("gbtree", "dart"):
-        config = xgboost.Booster({"booster": booster, "tree_method": "hist"}, cache=[tiny]).save_config()
+        config = xgboost.Booster(
+            {"booster": booster, "tree_method": "hist"}, cache=[tiny]
+        ).save_config()
         found |= {_MAIN_NAMES.get(name, name) for name in re.findall(r'"(\w+)": ?"', config)}
     return frozenset(found - {"name"})
 
 
 def _tree(described: Mapping[str, Any]) -> Tree:
-    """Read a tree as XGBoost describes it; its numbering, which splits and leaves share, becomes two."""
-    left, right = (np.array(described[name], np.int64) for name in ("left_children", "right_children"))
+    """Read a tree as XGBoost describes it; its numbering, which splits and leaves share, becomes
+    two.
+    """
+    left, right = (
+        np.array(described[name], np.int64) for name in ("left_children", "right_children")
+    )
     numbers = np.array(described["split_conditions"], np.float32)
     default_left = np.array(described["default_left"], np.int64) != 0
     features = np.array(described["split_indices"], np.int64)
@@ -407,19 +473,27 @@ def _tree(described: Mapping[str, Any]) -> Tree:
     left[by_category], right[by_category] = right[by_category], left[by_category]
     default_left[by_category] = ~default_left[by_category]
     codes = np.array(described["categories"], np.int64)
-    parts = zip(by_category, described["categories_segments"], described["categories_sizes"], strict=True)
+    parts = zip(
+        by_category, described["categories_segments"], described["categories_sizes"], strict=True
+    )
     sets = {int(place[node]): codes[first : first + size] for node, first, size in parts}
     threshold = np.nextafter(numbers[inner], np.float32(-math.inf))
     children = place[left[inner]], place[right[inner]]
-    return Tree.of(features[inner], threshold, default_left[inner], *children, numbers[leaf], categories=sets)
+    return Tree.of(
+        features[inner], threshold, default_left[inner], *children, numbers[leaf], categories=sets
+    )
 
 
 def _base_score(learner: Mapping[str, Any]) -> float:
     """The score that all documents start from; one number, which XGBoost 3 writes as a list of one.
 
-    It is written as a prediction of the objective: a probability, a mean above 0, or the score itself.
+    It is written as a prediction of the objective: a probability, a mean above 0, or the score
+    itself.
     """
-    base, objective = np.float32(learner["learner_model_param"]["base_score"].strip("[]")), learner["objective"]["name"]
+    base, objective = (
+        np.float32(learner["learner_model_param"]["base_score"].strip("[]")),
+        learner["objective"]["name"],
+    )
     # Rounded where XGBoost rounds.
     if objective in ("binary:logistic", "reg:logistic"):
         return float(np.float32(-math.log(np.float32(1.0) / base - np.float32(1.0))))
@@ -429,7 +503,9 @@ def _base_score(learner: Mapping[str, Any]) -> float:
 
 
 def _kind(described: Mapping[str, Any]) -> str:
-    """The booster; since XGBoost 3.4 that of trees with weights of their own is called gbtree too."""
+    """The booster; since XGBoost 3.4 that of trees with weights of their own is called gbtree
+    too.
+    """
     booster = described["learner"]["gradient_booster"]
     return "dart" if booster.get("model", {}).get("weight_drop") else str(booster["name"])
 
@@ -441,12 +517,17 @@ def _trees_in(described: Mapping[str, Any]) -> Any:
 
 def _with_leaves(tree: Mapping[str, Any], changed: Callable[[F64], F64]) -> dict[str, Any]:
     """Return a tree as XGBoost describes it, with what a function makes of its leaves."""
-    numbers, is_leaf = np.array(tree["split_conditions"], np.float64), np.array(tree["left_children"]) < 0
+    numbers, is_leaf = (
+        np.array(tree["split_conditions"], np.float64),
+        np.array(tree["left_children"]) < 0,
+    )
     numbers[is_leaf] = changed(numbers[is_leaf])
     return {**tree, "split_conditions": numbers.tolist()}
 
 
-def _with_trees(described: Mapping[str, Any], trees: list[dict[str, Any]], base: float | None = None) -> bytes:
+def _with_trees(
+    described: Mapping[str, Any], trees: list[dict[str, Any]], base: float | None = None
+) -> bytes:
     """Return a model as XGBoost describes it, with other trees, and another score to start from."""
     kept = described["learner"]["learner_model_param"]
     if base is not None:
@@ -454,6 +535,10 @@ def _with_trees(described: Mapping[str, Any], trees: list[dict[str, Any]], base:
     for number, tree in enumerate(trees):
         tree["id"] = number
     model = described["learner"]["gradient_booster"]["model"]
-    model |= {"trees": trees, "tree_info": [0] * len(trees), "iteration_indptr": [*range(len(trees) + 1)]}
+    model |= {
+        "trees": trees,
+        "tree_info": [0] * len(trees),
+        "iteration_indptr": [*range(len(trees) + 1)],
+    }
     model["gbtree_model_param"]["num_trees"] = str(len(trees))
     return json.dumps(described).encode()

@@ -11,6 +11,21 @@ from tautrank.experiments.space import Choice, Search, Uniform, WholeNumber
 from tautrank.experiments.store import Store
 
 __all__ = [
-    "Budget", "Change", "Choice", "Comparison", "Condition", "FixedParts", "Measurement", "OnItself", "OwnFolds",
-    "Resampling", "Result", "Search", "Store", "System", "Tuning", "Uniform", "WholeNumber",
-]  # fmt: skip
+    "Budget",
+    "Change",
+    "Choice",
+    "Comparison",
+    "Condition",
+    "FixedParts",
+    "Measurement",
+    "OnItself",
+    "OwnFolds",
+    "Resampling",
+    "Result",
+    "Search",
+    "Store",
+    "System",
+    "Tuning",
+    "Uniform",
+    "WholeNumber",
+]

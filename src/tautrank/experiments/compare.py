@@ -1,4 +1,6 @@
-"""`tautrank.compare` and `compare_runs`: which loss, or which run, wins on this data, and whether the win is real."""
+"""`tautrank.compare` and `compare_runs`: which loss, or which run, wins on this data, and whether
+the win is real.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,15 @@ from tautrank.files import PathLike
 from tautrank.metrics import Metric, metric
 
 DEFAULT_LOSSES = (
-    "lightgbm:lambdarank", "lambdarank", "ndcg-loss2++", "xendcg", "stochasticrank", "listnet", "ranknet", "mse",
-)  # fmt: skip
+    "lightgbm:lambdarank",
+    "lambdarank",
+    "ndcg-loss2++",
+    "xendcg",
+    "stochasticrank",
+    "listnet",
+    "ranknet",
+    "mse",
+)
 DEFAULT_METRICS = ("ndcg@5", "ndcg@10", "map")
 DEFAULT_REPEATS = 5
 _SMALL = 5e7  # numbers in the features; less trains faster side by side than on several threads
@@ -58,24 +67,26 @@ def compare(
 
     Args:
         train, valid, test: the data; `valid` None holds out a fifth of the training queries.
-        losses: losses as :class:`Ranker` takes them, objectives of other tools such as ``"lightgbm:lambdarank"``, or a
-            `tautrank.experiments.System`, a loss with parameters of its own.
+        losses: losses as :class:`Ranker` takes them, objectives of other tools such as
+            ``"lightgbm:lambdarank"``, or a `tautrank.experiments.System`, a loss with parameters of
+            its own.
         metrics: the first one stops training early; all are reported.
-        repeats: the number of trainings per loss; a single one says nothing about another seed or split.
-        vary: ``"splits"`` divides training and validation queries again in each repeat, ``"seeds"`` changes only the
-            seed.
+        repeats: the number of trainings per loss; a single one says nothing about another seed or
+            split.
+        vary: ``"splits"`` divides training and validation queries again in each repeat, ``"seeds"``
+            changes only the seed.
         seed: the seed of all random numbers.
-        tune: the number of random configurations to choose from by validation score, the same for all losses; 0 for
-            none.
+        tune: the number of random configurations to choose from by validation score, the same for
+            all losses; 0 for none.
         alpha: the significance level.
         baseline: the name of the system that the others are compared with; by default the first.
-        pairs: ``"baseline"`` compares every system with the baseline, ``"all"`` every two systems, which needs larger
-            differences: Holm's correction counts every comparison.
+        pairs: ``"baseline"`` compares every system with the baseline, ``"all"`` every two systems,
+            which needs larger differences: Holm's correction counts every comparison.
         store: a file for finished trainings; a re-run continues from there.
         n_jobs: threads in all; by default all cores.
         workers: processes that train in parallel; None chooses by the size of the data.
-        progress: called with (finished, all, title of the last one finished); by default a bar, in a terminal or a
-            notebook.
+        progress: called with (finished, all, title of the last one finished); by default a bar, in
+            a terminal or a notebook.
         **parameters: parameters of every :class:`Ranker`, such as ``n_estimators=300``.
 
     >>> from tautrank.simulate import simulate_web_search
@@ -84,10 +95,16 @@ def compare(
     >>> [system.name for system in result.systems]
     ['mse', 'listnet']
     """
-    for name, part in (("train", train), ("valid", train if valid is None else valid), ("test", test)):
+    for name, part in (
+        ("train", train),
+        ("valid", train if valid is None else valid),
+        ("test", test),
+    ):
         checked_data(name, part)
     declared = comparison(losses, metrics, repeats, vary, tune, baseline, parameters)
-    return compare_splits(declared, [Splits(train, valid, test)], seed, alpha, pairs, store, n_jobs, workers, progress)
+    return compare_splits(
+        declared, [Splits(train, valid, test)], seed, alpha, pairs, store, n_jobs, workers, progress
+    )
 
 
 def comparison(
@@ -99,14 +116,18 @@ def comparison(
     baseline: str = "",
     parameters: Mapping[str, Any] | None = None,
 ) -> Experiment:
-    """Declare a comparison: a wrong name is reported before any data is read. Arguments as those of `compare`.
+    """Declare a comparison: a wrong name is reported before any data is read. Arguments as those of
+    `compare`.
 
     >>> comparison(["mse", "mse"], ["ndcg@5"]).system_names
     ('mse', 'mse #2')
     """
     if not losses:
         raise OptionError("losses: found none; expected at least one, such as 'lambdarank'")
-    systems = (loss if isinstance(loss, str | System) else str(read_loss(loss)) for loss in one_or_more(losses))
+    systems = (
+        loss if isinstance(loss, str | System) else str(read_loss(loss))
+        for loss in one_or_more(losses)
+    )
     return Experiment(
         systems=tuple(System(each) if isinstance(each, str) else each for each in systems),
         metrics=tuple(str(metric(m)) for m in one_or_more(metrics)),
@@ -163,19 +184,22 @@ def compare_runs(
 ) -> Comparison:
     """Judge existing runs or scores, and test which differences are real.
 
-    Documents of a run without a judgment count as not relevant. Judged documents that a run did not retrieve count in
-    the ideal ranking and among the relevant documents. A judged query that only some runs answer counts with nothing
-    retrieved for the others (as ``trec_eval -c`` does); one that no run answers is left out, and so are queries without
-    judgments. The result's note says how many there are.
+    Documents of a run without a judgment count as not relevant. Judged documents that a run did not
+    retrieve count in the ideal ranking and among the relevant documents. A judged query that only
+    some runs answer counts with nothing retrieved for the others (as ``trec_eval -c`` does); one
+    that no run answers is left out, and so are queries without judgments. The result's note says
+    how many there are.
 
-    One run per system says which of these models is better on queries like these. Several runs, of models that were
-    trained again, say which method is: give them as a list, as many for each system.
+    One run per system says which of these models is better on queries like these. Several runs, of
+    models that were trained again, say which method is: give them as a list, as many for each
+    system.
 
     Args:
-        runs: by name of the system a TREC run (a file, or ``{query: {document: score}}``); for labelled data, a file of
-            one score per line, in the order of the data's file, or an array of one score per document, in the data's
-            order.
-        judged: qrels (a file, or ``{query: {document: label}}``), or labelled data (`RankingData`, or its file).
+        runs: by name of the system a TREC run (a file, or ``{query: {document: score}}``); for
+            labelled data, a file of one score per line, in the order of the data's file, or an
+            array of one score per document, in the data's order.
+        judged: qrels (a file, or ``{query: {document: label}}``), or labelled data (`RankingData`,
+            or its file).
         metrics: names or metric objects.
         like: a tool whose rules to follow, such as ``"trec_eval"``, whose numbers these then are.
         alpha: the significance level.
@@ -191,7 +215,9 @@ def compare_runs(
     [[1.0, 1.0, 1.0]]
     """
     if not isinstance(runs, Mapping):
-        raise OptionError(f"runs: found a {type(runs).__name__}; expected a dictionary from names to runs")
+        raise OptionError(
+            f"runs: found a {type(runs).__name__}; expected a dictionary from names to runs"
+        )
     if len(runs) < 2:
         raise OptionError(f"runs: found {len(runs)}; expected at least two systems to compare")
     choice("pairs", pairs, ("baseline", "all"))
@@ -201,24 +227,40 @@ def compare_runs(
     repeats = len(next(iter(by_system.values())))
     for name, given in by_system.items():
         if len(given) != repeats:
-            raise OptionError(f"runs['{name}']: found {len(given)} runs; expected {repeats}, as the first system has")
+            raise OptionError(
+                f"runs['{name}']: found {len(given)} runs; expected {repeats}, as the first system has"
+            )
     systems = tuple(Existing(name, tuple(given)) for name, given in by_system.items())
     names, seeds = tuple(map(str, judges)), GivenSplits("seeds")
     study = Experiment(
-        systems=systems, metrics=names, protocol=seeds, trials=repeats, parameters=options, baseline=baseline
+        systems=systems,
+        metrics=names,
+        protocol=seeds,
+        trials=repeats,
+        parameters=options,
+        baseline=baseline,
     )
     judgments = read_judgments(judged, **reading)
 
     def values_of(name: str, run: Any) -> tuple[Judged, list[F64]]:
         found = judge_given(run, judgments, name, called(judged, "judged"))
         found = found.for_trec_eval() if like == "trec_eval" else found
-        return found, [m.per_query(found.scores, found.labels, found.offsets, judged=found.judged) for m in judges]
+        return found, [
+            m.per_query(found.scores, found.labels, found.offsets, judged=found.judged)
+            for m in judges
+        ]
 
-    judged_runs = {name: values_of(name, run) for given in by_system.values() for name, run in given.items()}
+    judged_runs = {
+        name: values_of(name, run) for given in by_system.values() for name, run in given.items()
+    }
     counted, remarks = _counted({name: found for name, (found, _) in judged_runs.items()})
     if like == "trec_eval":
         named = all(found.names is not None for found, _ in judged_runs.values())
-        order = "by name, the last of the alphabet first" if named else "in the order of the data, for want of names"
+        order = (
+            "by name, the last of the alphabet first"
+            if named
+            else "in the order of the data, for want of names"
+        )
         remarks.append(f"As trec_eval does: scores in 32 bits, tied documents {order}.")
     values = {
         (PLAIN, system, name): [judged_runs[run][1][i][counted] for run in by_system[system]]
@@ -227,7 +269,9 @@ def compare_runs(
     }
     source, n_queries = DataSource((called(judged, MEMORY),)), int(np.count_nonzero(counted))
     plan = Plan(study=study, data=source, n_queries=n_queries, budget=Budget(repeats, 0))
-    return Comparison(plan=plan, values=values, n_done=plan.size, alpha=alpha, pairs=pairs, remarks=tuple(remarks))
+    return Comparison(
+        plan=plan, values=values, n_done=plan.size, alpha=alpha, pairs=pairs, remarks=tuple(remarks)
+    )
 
 
 def called(given: Any, otherwise: str) -> str:
@@ -240,9 +284,13 @@ def called(given: Any, otherwise: str) -> str:
 
 
 def _separate(name: str, given: Any) -> dict[str, Any]:
-    """Return the runs of one system by what they are called: several stand in a list, or in the rows of an array."""
+    """Return the runs of one system by what they are called: several stand in a list, or in the
+    rows of an array.
+    """
     several = isinstance(given, np.ndarray) and given.ndim == 2
-    several |= isinstance(given, list | tuple) and not (given and isinstance(given[0], int | float | np.number))
+    several |= isinstance(given, list | tuple) and not (
+        given and isinstance(given[0], int | float | np.number)
+    )
     if not several:
         return {called(given, name): given}
     if not len(given):
@@ -254,7 +302,9 @@ def _separate(name: str, given: Any) -> dict[str, Any]:
 
 
 def _counted(runs: Mapping[str, Judged]) -> tuple[Bools, list[str]]:
-    """Return which judged queries count, those that any run answers, and what to say about the others."""
+    """Return which judged queries count, those that any run answers, and what to say about the
+    others.
+    """
     first, *_ = names = list(runs)
     answered = {name: found.answered for name, found in runs.items()}
     counted = np.logical_or.reduce(list(answered.values()))
@@ -262,9 +312,13 @@ def _counted(runs: Mapping[str, Judged]) -> tuple[Bools, list[str]]:
     missing = {}
     for name in names:
         if not (answered[name] & answered[first]).any():
-            raise DataError(f"{name}: answers no judged query that {first} answers; expected the same queries")
+            raise DataError(
+                f"{name}: answers no judged query that {first} answers; expected the same queries"
+            )
         left_out[f"queries of {name} without judgments"] = runs[name].not_judged
         missing[f"queries missing from {name}"] = int(np.count_nonzero(counted & ~answered[name]))
     kinds = {"Left out": left_out, "Counted with nothing retrieved": missing}
-    found = {kind: [f"{what}: {n}" for what, n in counts.items() if n] for kind, counts in kinds.items()}
+    found = {
+        kind: [f"{what}: {n}" for what, n in counts.items() if n] for kind, counts in kinds.items()
+    }
     return counted, [f"{kind}: {'; '.join(what)}." for kind, what in found.items() if what]

@@ -27,9 +27,9 @@ class DataSource:
     """Where data comes from; reading it twice gives the same.
 
     Args:
-        given: the user's words: ``none``, ``five-documents``, ``simulated:SHAPE:QUERIES`` (followed by ``,seed=1`` and
-            other parameters of `simulate_web_search`), a folder, a file, or training and test files with the
-            validation file between them; ``memory`` for `held`.
+        given: the user's words: ``none``, ``five-documents``, ``simulated:SHAPE:QUERIES`` (followed
+            by ``,seed=1`` and other parameters of `simulate_web_search`), a folder, a file, or
+            training and test files with the validation file between them; ``memory`` for `held`.
         fold: the only fold (or set) of a folder to use; None for all.
         held: data in memory, one split per fold.
 
@@ -86,7 +86,9 @@ def read_source(given: str | Sequence[str], fold: int | None = None) -> DataSour
     """
     texts = (given,) if isinstance(given, str) else tuple(given)
     if fold is not None and not (len(texts) == 1 and Path(texts[0]).expanduser().is_dir()):
-        raise OptionError(f"--fold: found {fold} for {', '.join(texts)}; expected a folder with folds")
+        raise OptionError(
+            f"--fold: found {fold} for {', '.join(texts)}; expected a folder with folds"
+        )
     if not 1 <= len(texts) <= 3:
         expected = f"{_EXAMPLE}, or training, validation and test files"
         raise OptionError(f"--data: found {len(texts)} names; expected {expected}")
@@ -141,6 +143,8 @@ def _not_there(text: str, path: Path) -> str:
     beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
     words = difflib.get_close_matches(word.lower(), (SIMULATED, FIVE_DOCUMENTS), n=1)
     guesses = [f"{known}{text[len(word) :]}" for known in words]
-    guesses += [str(path.parent / name) for name in difflib.get_close_matches(path.name, beside, n=1)]
+    guesses += [
+        str(path.parent / name) for name in difflib.get_close_matches(path.name, beside, n=1)
+    ]
     hint = f"; did you mean '{guesses[0]}'?" if guesses else ""
     return f"--data: found no file or folder '{text}'{hint}; expected {_EXAMPLE}"

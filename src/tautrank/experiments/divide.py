@@ -42,12 +42,15 @@ class Resampling:
     def __post_init__(self) -> None:
         shares = (self.train, self.valid, self.test)
         if not all(0 < share < 1 for share in shares) or abs(sum(shares) - 1) > 1e-9:
-            raise OptionError(f"train, valid, test: found {shares}; expected shares above 0 that sum to 1")
+            raise OptionError(
+                f"train, valid, test: found {shares}; expected shares above 0 that sum to 1"
+            )
 
 
 @dataclass(frozen=True)
 class OwnFolds:
-    """A trial is a fold of the data set; after the last fold comes the first again, with another seed.
+    """A trial is a fold of the data set; after the last fold comes the first again, with another
+    seed.
 
     Data without folds is divided into five: three for training, one for validation, one for test.
     """
@@ -57,12 +60,13 @@ class OwnFolds:
 class FixedParts:
     """All trials train, validate and test on the same queries, so that only random seeds differ.
 
-    Seeds change nothing if neither the loss nor the trees draw random numbers; `redivide` then gives trials something
-    to vary.
+    Seeds change nothing if neither the loss nor the trees draw random numbers; `redivide` then
+    gives trials something to vary.
 
     Args:
         fold: the fold (or set) of the data set; data in one piece is divided 60/20/20 once.
-        redivide: whether each trial after the first divides the training and validation queries again.
+        redivide: whether each trial after the first divides the training and validation queries
+            again.
     """
 
     fold: int = 1
@@ -71,16 +75,19 @@ class FixedParts:
 
 @dataclass(frozen=True)
 class OnItself:
-    """Trained, validated and tested on the same queries, all there are: can the loss be optimised at all?"""
+    """Trained, validated and tested on the same queries, all there are: can the loss be optimised
+    at all?
+    """
 
 
 @dataclass(frozen=True)
 class GivenSplits:
-    """Every trial trains and tests on every split (or fold) of the data, so that each test query counts once per trial.
+    """Every trial trains and tests on every split (or fold) of the data, so that each test query
+    counts once per trial.
 
     Args:
-        vary: what differs between trials: ``"splits"`` divides training and validation queries again in each trial
-            after the first, ``"seeds"`` changes only the random seed.
+        vary: what differs between trials: ``"splits"`` divides training and validation queries
+            again in each trial after the first, ``"seeds"`` changes only the random seed.
     """
 
     vary: str = field(default="splits", metadata=checked_by(choice, known=("splits", "seeds")))
@@ -107,8 +114,9 @@ class Change:
     """A change to the data before training.
 
     Args:
-        kind: ``"add-negatives"`` (share), ``"perturb-labels"`` (probability), ``"clicks"`` (impressions,
-            probabilities) or ``"binarise"`` (threshold): see `tautrank.simulate` for what each does.
+        kind: ``"add-negatives"`` (share), ``"perturb-labels"`` (probability), ``"clicks"``
+            (impressions, probabilities) or ``"binarise"`` (threshold): see `tautrank.simulate` for
+            what each does.
         parameters: the parameters of that function, without the seed, which comes from the trial.
         parts: the parts that are changed: some of ``"train"``, ``"valid"`` and ``"test"``.
 
@@ -124,7 +132,9 @@ class Change:
     def __post_init__(self) -> None:
         choice("change", self.kind, CHANGES)
         if not self.parts or not set(self.parts) <= set(PARTS):
-            raise OptionError(f"parts: found {list(self.parts)}; expected some of train, valid and test")
+            raise OptionError(
+                f"parts: found {list(self.parts)}; expected some of train, valid and test"
+            )
 
 
 declare(__name__)
@@ -149,9 +159,15 @@ def folds_of(protocol: Protocol, trial: int, folds: list[int]) -> list[int]:
 
 
 def divide(
-    data: RankingData | Splits, protocol: Protocol, trial: int, seed: int, trial_seed: int, fold: int = 1
+    data: RankingData | Splits,
+    protocol: Protocol,
+    trial: int,
+    seed: int,
+    trial_seed: int,
+    fold: int = 1,
 ) -> Splits:
-    """Return the three parts of a trial; every system and every condition of the trial gets the same.
+    """Return the three parts of a trial; every system and every condition of the trial gets the
+    same.
 
     Args:
         data: in one piece, or in parts (those of the trial's fold).
@@ -188,8 +204,11 @@ def divide(
     return Splits(train, valid, splits.test)
 
 
-def hold_out(train: RankingData, valid: RankingData | None, seed: int) -> tuple[RankingData, RankingData]:
-    """Divide the queries of training and validation at random: as many validate as before, or a fifth.
+def hold_out(
+    train: RankingData, valid: RankingData | None, seed: int
+) -> tuple[RankingData, RankingData]:
+    """Divide the queries of training and validation at random: as many validate as before, or a
+    fifth.
 
     Args:
         train, valid: the parts as given.
@@ -249,22 +268,34 @@ def overlap_of(protocol: Protocol, queries: dict[str, int]) -> float:
     """
     if isinstance(protocol, Resampling | OwnFolds):
         return queries["test"] / (queries["train"] + queries.get("valid", 0))
-    if (isinstance(protocol, FixedParts) and protocol.redivide) or protocol == GivenSplits("splits"):
-        return queries["valid"] / queries["train"] if "valid" in queries else HELD_OUT / (1 - HELD_OUT)
+    if (isinstance(protocol, FixedParts) and protocol.redivide) or protocol == GivenSplits(
+        "splits"
+    ):
+        return (
+            queries["valid"] / queries["train"] if "valid" in queries else HELD_OUT / (1 - HELD_OUT)
+        )
     return 0.0
 
 
 @lru_cache(maxsize=1000)
 def queries_of_trial(
-    protocol: Protocol, n_queries: int, size: int, trial: int, seed: int, trial_seed: int, folds: int = 1
+    protocol: Protocol,
+    n_queries: int,
+    size: int,
+    trial: int,
+    seed: int,
+    trial_seed: int,
+    folds: int = 1,
 ) -> I64:
-    """Return a number for each test query of a trial: in all trials, the same number is the same query.
+    """Return a number for each test query of a trial: in all trials, the same number is the same
+    query.
 
     Args:
         protocol: how queries are divided.
         n_queries: the number of queries of the data.
-        size: the number of test queries of the trial. If the protocol gives another number (a change of the data added
-            or dropped queries), the trial's queries count as queries of its own.
+        size: the number of test queries of the trial. If the protocol gives another number (a
+            change of the data added or dropped queries), the trial's queries count as queries of
+            its own.
         trial, seed, trial_seed: as those of `divide`.
         folds: the number of folds of the data.
 
@@ -275,7 +306,9 @@ def queries_of_trial(
     if not isinstance(protocol, Resampling | OwnFolds):
         return np.arange(size)
     if folds == 1 and n_queries:
-        blank = RankingData.from_arrays(np.zeros((n_queries, 1)), np.zeros(n_queries), group=np.ones(n_queries, int))
+        blank = RankingData.from_arrays(
+            np.zeros((n_queries, 1)), np.zeros(n_queries), group=np.ones(n_queries, int)
+        )
         tested = divide(blank, protocol, trial, seed, trial_seed).test.qids
         if tested.size == size:
             return tested
@@ -284,16 +317,23 @@ def queries_of_trial(
 
 
 def _rotate(data: RankingData, fold: int, seed: int) -> Splits:
-    """Five parts, rotated by one from fold to fold: three to train, one to validate, one to test, as LETOR does."""
+    """Five parts, rotated by one from fold to fold: three to train, one to validate, one to test,
+    as LETOR does.
+    """
     if data.n_queries < _FOLDS:
-        raise DataError(f"data: found {data.n_queries} queries; expected at least {_FOLDS}, one per fold")
+        raise DataError(
+            f"data: found {data.n_queries} queries; expected at least {_FOLDS}, one per fold"
+        )
     parts = np.array_split(np.random.default_rng(seed).permutation(data.n_queries), _FOLDS)
     *train, valid, test = [*parts[fold:], *parts[:fold]]
-    return Splits(*(data.subset(np.sort(queries)) for queries in (np.concatenate(train), valid, test)))
+    return Splits(
+        *(data.subset(np.sort(queries)) for queries in (np.concatenate(train), valid, test))
+    )
 
 
 def changed(splits: Splits, changes: tuple[Change, ...], seed: int) -> Splits:
-    """Apply changes one after the other; each part has its own random numbers, the same for every condition.
+    """Apply changes one after the other; each part has its own random numbers, the same for every
+    condition.
 
     Args:
         splits: the three parts; they are not modified.
@@ -308,5 +348,7 @@ def changed(splits: Splits, changes: tuple[Change, ...], seed: int) -> Splits:
         for place, (name, data) in enumerate(splits._asdict().items()):
             if name in change.parts and data is not None:
                 own = int(np.random.SeedSequence([seed, step, place]).generate_state(1)[0])
-                splits = splits._replace(**{name: CHANGES[change.kind](data, **change.parameters, seed=own)})
+                splits = splits._replace(
+                    **{name: CHANGES[change.kind](data, **change.parameters, seed=own)}
+                )
     return splits

@@ -1,4 +1,6 @@
-"""A plan: systems under conditions, judged by metrics, on given data, with a budget and a seed; and its trials."""
+"""A plan: systems under conditions, judged by metrics, on given data, with a budget and a seed; and
+its trials.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ class System:
     Args:
         loss: the loss, as `Ranker` takes it.
         name: the name in tables; by default the loss.
-        parameters: parameters of this system's `Ranker`, on top of those of all systems, such as ``{"num_leaves": 7}``.
+        parameters: parameters of this system's `Ranker`, on top of those of all systems, such as
+            ``{"num_leaves": 7}``.
 
     >>> str(System("mse", parameters={"num_leaves": 7}))
     'mse'
@@ -101,7 +104,8 @@ class Condition:
         value: the position on the axis, if it is a number.
         changes: what is done to the data, in order.
         parameters: parameters of every `Ranker`.
-        loss: parameters of every loss that has them, such as ``{"mu": 10.0}``; other losses stay as they are.
+        loss: parameters of every loss that has them, such as ``{"mu": 10.0}``; other losses stay as
+            they are.
         systems: parameters of single systems' `Ranker`, by name of the system.
         metrics: replace the experiment's; the first one picks models.
 
@@ -124,7 +128,8 @@ class Budget:
 
     Args:
         trials: the number of repetitions.
-        configurations: how many are tried in each trial of each system; 0 takes the parameters as they are.
+        configurations: how many are tried in each trial of each system; 0 takes the parameters as
+            they are.
         trees: the most trees of a model.
 
     >>> Budget(trials=0)
@@ -142,17 +147,20 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """What is compared and how, apart from the data. A comparison is one; a study is one with a paper.
+    """What is compared and how, apart from the data. A comparison is one; a study is one with a
+    paper.
 
     Args:
         systems: what is compared; or `Measurement`, or `Existing`.
-        metrics: the first one picks models and stops training; all are recorded for every test query.
+        metrics: the first one picks models and stops training; all are recorded for every test
+            query.
         protocol: where a trial's queries come from.
         conditions: every system runs under each.
         trials, configurations, trees: the budget; `trees` None leaves them to the parameters.
         parameters: parameters of every `Ranker`.
         search: what configurations are drawn from.
-        judged: the parts whose mean metrics are recorded: the test part always, ``"train"`` and ``"valid"`` if named.
+        judged: the parts whose mean metrics are recorded: the test part always, ``"train"`` and
+            ``"valid"`` if named.
         curves: the parts whose first metric is recorded after every tree: ``"valid"``, ``"train"``.
         baseline: the system that the others are compared with; by default the first.
     """
@@ -174,12 +182,18 @@ class Experiment:
     """Whether a trial that fails is recorded and the others go on; else its error ends the run."""
 
     def __post_init__(self) -> None:
-        for what, example in (("systems", "System('mse')"), ("conditions", "Condition()"), ("metrics", "'ndcg@10'")):
+        for what, example in (
+            ("systems", "System('mse')"),
+            ("conditions", "Condition()"),
+            ("metrics", "'ndcg@10'"),
+        ):
             if not getattr(self, what):
                 raise OptionError(f"{what}: found none; expected at least one, such as {example}")
         Budget(self.trials, self.configurations, self.trees)
         if "test" not in self.judged or not set(self.judged) <= set(PARTS):
-            raise OptionError(f"judged: found {list(self.judged)}; expected 'test', and 'train' or 'valid' besides")
+            raise OptionError(
+                f"judged: found {list(self.judged)}; expected 'test', and 'train' or 'valid' besides"
+            )
         if not set(self.curves) <= {"train", "valid"}:
             raise OptionError(f"curves: found {list(self.curves)}; expected 'train' or 'valid'")
         for system in self.systems:
@@ -210,7 +224,9 @@ class Experiment:
         """The names of the systems in tables: one that is there twice is numbered."""
         names = [str(system) for system in self.systems]
         before = [names[:i].count(name) for i, name in enumerate(names)]
-        return tuple(f"{name} #{n + 1}" if n else name for name, n in zip(names, before, strict=True))
+        return tuple(
+            f"{name} #{n + 1}" if n else name for name, n in zip(names, before, strict=True)
+        )
 
     def occurrence(self, index: int) -> int:
         """How many of the systems before this one are equal to it.
@@ -246,7 +262,9 @@ class Experiment:
 
     def condition(self, name: str) -> Condition:
         """The condition of that name."""
-        return by_name("condition", name, dict(zip(self.condition_names, self.conditions, strict=True)))
+        return by_name(
+            "condition", name, dict(zip(self.condition_names, self.conditions, strict=True))
+        )
 
     def metrics_under(self, condition: str) -> tuple[str, ...]:
         """The metrics that are recorded under a condition."""
@@ -254,7 +272,9 @@ class Experiment:
 
     def planned(self, budget: Budget) -> Budget:
         """Fill in what a budget leaves open."""
-        left_open = {name: getattr(self, name) for name, value in vars(budget).items() if value is None}
+        left_open = {
+            name: getattr(self, name) for name, value in vars(budget).items() if value is None
+        }
         return replace(budget, **left_open)
 
 
@@ -296,57 +316,84 @@ class Plan:
 
     @property
     def size(self) -> int:
-        """The number of trials (of single trainings: each system under each condition on each fold counts)."""
+        """The number of trials (of single trainings: each system under each condition on each fold
+        counts).
+        """
         return len(self.trials())
 
     def trials(self) -> list[Trial]:
-        """Every trial, in the order they are run: all systems and conditions of the first repetition, then the next.
+        """Every trial, in the order they are run: all systems and conditions of the first
+        repetition, then the next.
 
         So a run that is stopped half-way has whole repetitions to compare.
         """
         specs = [
             self._spec(trial, *place)
             for trial in range(self.budget.trials or 1)
-            for place in product(self.folds_of(trial), self.study.conditions, range(len(self.study.systems)))
+            for place in product(
+                self.folds_of(trial), self.study.conditions, range(len(self.study.systems))
+            )
         ]
-        return [Trial(number, trial_key(spec), spec, title_of(spec)) for number, spec in enumerate(specs)]
+        return [
+            Trial(number, trial_key(spec), spec, title_of(spec))
+            for number, spec in enumerate(specs)
+        ]
 
     def seed_of(self, trial: int, index: int) -> int:
         """The seed of a trial.
 
         Args:
             trial: its number, from 0.
-            index: the place of the system; a system that is there again has other seeds where splits are given.
+            index: the place of the system; a system that is there again has other seeds where
+                splits are given.
         """
         if isinstance(self.study.protocol, GivenSplits):
             return self.seed + 1000 * trial + 1_000_000 * self.study.occurrence(index)
-        # One seed for all systems and conditions of a trial: they see the same queries and the same noise.
+        # One seed for all systems and conditions of a trial: they see the same queries and the same
+        # noise.
         return int(np.random.SeedSequence([self.seed, trial]).generate_state(1)[0] % 2**31)
 
     def _spec(self, trial: int, fold: int, condition: Condition, index: int) -> dict[str, Any]:
         study = self.study
         system, name = study.systems[index], study.system_names[index]
         spec = {**study.origin, "system": name, "condition": condition.name, "trial": trial}
-        spec["data"] = {"given": list(self.data.given), "fold": fold, "fingerprint": dict(self.fingerprints)[fold]}
-        spec |= {"protocol": to_json(study.protocol, "plan"), "changes": to_json(condition.changes, "plan")}
+        spec["data"] = {
+            "given": list(self.data.given),
+            "fold": fold,
+            "fingerprint": dict(self.fingerprints)[fold],
+        }
+        spec |= {
+            "protocol": to_json(study.protocol, "plan"),
+            "changes": to_json(condition.changes, "plan"),
+        }
         spec |= {"seed": self.seed_of(trial, index), "study_seed": self.seed}
         spec["metrics"] = list(condition.metrics or study.metrics)
         if self.n_jobs is not None:
             spec["n_jobs"] = self.n_jobs
-        parameters = {key: value for layer in self.layers(condition, index) for key, value in layer.items()}
+        parameters = {
+            key: value for layer in self.layers(condition, index) for key, value in layer.items()
+        }
         if isinstance(system, Measurement):
             return {**spec, "measure": system.kind, "parameters": to_json(parameters, "plan")}
         if isinstance(system, Existing):
             return {**spec, "run": system.runs[trial]}
         if self.budget.trees is not None:
             parameters["n_estimators"] = self.budget.trees
-        search = {**study.search.everyone, **study.search.systems.get(name, {})} if self.budget.configurations else {}
+        search = (
+            {**study.search.everyone, **study.search.systems.get(name, {})}
+            if self.budget.configurations
+            else {}
+        )
         loss = with_parameters(system.loss, condition.loss)
         if (code := dict(self.codes).get(name_of(loss))) is not None:
             spec["code"] = code
         if isinstance(study.protocol, GivenSplits) and self.budget.configurations:
             spec["draws"] = [self.seed, trial, fold - 1, study.occurrence(index)]
-        spec |= {"loss": loss, "parameters": to_json(parameters, "plan"), "search": to_json(search, "plan")}
+        spec |= {
+            "loss": loss,
+            "parameters": to_json(parameters, "plan"),
+            "search": to_json(search, "plan"),
+        }
         spec |= {"configurations": self.budget.configurations, "judged": list(study.judged)}
         return {**spec, "curves": list(study.curves)}
 
@@ -358,7 +405,12 @@ class Plan:
             index: the place of the system.
         """
         own = condition.systems.get(self.study.system_names[index], {})
-        return [self.study.parameters, condition.parameters, self.study.systems[index].parameters, own]
+        return [
+            self.study.parameters,
+            condition.parameters,
+            self.study.systems[index].parameters,
+            own,
+        ]
 
 
 def title_of(spec: Mapping[str, Any]) -> str:
@@ -374,7 +426,9 @@ def title_of(spec: Mapping[str, Any]) -> str:
     if "study" in spec:
         return f"trial {spec['trial'] + 1}, {under}{spec['system']}"
     fold = spec["data"]["fold"]
-    return f"repeat {spec['trial'] + 1}, {f'fold {fold}, ' if fold > 1 else ''}{under}{spec['system']}"
+    return (
+        f"repeat {spec['trial'] + 1}, {f'fold {fold}, ' if fold > 1 else ''}{under}{spec['system']}"
+    )
 
 
 def trial_key(spec: Mapping[str, Any]) -> str:
@@ -400,15 +454,23 @@ def settle(study: Experiment, source: DataSource, budget: Budget) -> dict[str, A
         budget: with nothing left open.
     """
     found: dict[str, Any] = {"study": study, "data": source, "budget": budget}
-    found["codes"] = tuple((own.name, own.code) for own in own_losses([*study.losses, *study.metrics]))
+    found["codes"] = tuple(
+        (own.name, own.code) for own in own_losses([*study.losses, *study.metrics])
+    )
     folds = source.folds()
-    used = {fold for trial in range(budget.trials or 1) for fold in folds_of(study.protocol, trial, folds)}
+    used = {
+        fold
+        for trial in range(budget.trials or 1)
+        for fold in folds_of(study.protocol, trial, folds)
+    }
     marks = {}
     for fold in sorted(used):
         data = source.read(fold)
         marks[fold] = fingerprint_of(data)
         if len(marks) == 1:
-            parts = [part for part in (data if isinstance(data, Splits) else [data]) if part is not None]
+            parts = [
+                part for part in (data if isinstance(data, Splits) else [data]) if part is not None
+            ]
             found["n_queries"] = sum(part.n_queries for part in parts)
             found["n_features"] = parts[0].n_features if parts else 0
     return {**found, "fingerprints": tuple(marks.items())}

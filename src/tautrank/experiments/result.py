@@ -1,4 +1,6 @@
-"""The result of a comparison, a search or a study: plain data, and statistics that are computed once."""
+"""The result of a comparison, a search or a study: plain data, and statistics that are computed
+once.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +38,11 @@ _CONFIDENCE = 0.95
 
 
 class Result:
-    """What `compare`, `tune` and a study return: data in attributes, and one method for each form to show it in.
+    """What `compare`, `tune` and a study return: data in attributes, and one method for each form
+    to show it in.
 
-    A result prints as its table. `Comparison`, `Tuning` and `StudyResult` are results and describe their attributes.
+    A result prints as its table. `Comparison`, `Tuning` and `StudyResult` are results and describe
+    their attributes.
 
     >>> import tautrank as tr
     >>> parts = tr.simulate.simulate_web_search(60, n_features=16, mean_length=15).split([.5, .25, .25])
@@ -82,14 +86,18 @@ class Result:
         """Return the result as Markdown; written to `path`, too."""
         return self._in_form("to_markdown", path)
 
-    def to_html(self, path: PathLike | None = None, *, figures: bool = False, command: str | None = None) -> str:
+    def to_html(
+        self, path: PathLike | None = None, *, figures: bool = False, command: str | None = None
+    ) -> str:
         """Return the result as one self-contained HTML page.
 
         Args:
             path: a file to write the page to, too.
-            figures: whether to draw figures and let tables sort (needs ``pip install 'tautrank[report]'``); without
-                them the page has no script. The page of a study always has them.
-            command: the command that reproduces it in a terminal; by default the page shows the call in Python.
+            figures: whether to draw figures and let tables sort (needs
+                ``pip install 'tautrank[report]'``); without them the page has no script. The page
+                of a study always has them.
+            command: the command that reproduces it in a terminal; by default the page shows the
+                call in Python.
         """
         from tautrank.report.result_page import result_page
 
@@ -104,7 +112,9 @@ class Result:
         from tautrank.report.terminal import as_text
 
         tables = self.tables()
-        return as_text(*tables, self.note(), width=max(100, *(16 * len(table.columns) for table in tables)))
+        return as_text(
+            *tables, self.note(), width=max(100, *(16 * len(table.columns) for table in tables))
+        )
 
     __repr__ = __str__
 
@@ -157,12 +167,22 @@ class Judgement:
     note: str = ""
 
     @classmethod
-    def of(cls, test: str, difference: float, error: float, degrees: float, level: float, note: str = "") -> Judgement:
-        """Return the judgement of a difference, given its standard error and degrees of freedom; without a verdict.
+    def of(
+        cls,
+        test: str,
+        difference: float,
+        error: float,
+        degrees: float,
+        level: float,
+        note: str = "",
+    ) -> Judgement:
+        """Return the judgement of a difference, given its standard error and degrees of freedom;
+        without a verdict.
 
         Args:
             test: the name of the test.
-            difference, error, degrees: the mean, its standard error, and the degrees of freedom of that.
+            difference, error, degrees: the mean, its standard error, and the degrees of freedom of
+                that.
             level: the level of the test.
             note: what a reader of the p-value has to know.
 
@@ -171,7 +191,9 @@ class Judgement:
         (0.0766, -0.0026, 0.0315)
         """
         # If all numbers are equal, nothing is left to chance.
-        certain = Combined(difference, error, degrees, float(difference == 0), difference, difference, 0.0)
+        certain = Combined(
+            difference, error, degrees, float(difference == 0), difference, difference, 0.0
+        )
         found = combined_test([difference], [error], [degrees], level) if error > 0 else certain
         return cls(test, **vars(found), adjusted=found.p_value, note=note)
 
@@ -185,17 +207,22 @@ class Judgement:
         """
         of_pair = (found.differences, found.standard_errors, found.degrees)
         difference, error, degrees = (float(each[a, b]) for each in of_pair)
-        return cls.of("test over queries and trials", difference, error, degrees, found.level, found.note)
+        return cls.of(
+            "test over queries and trials", difference, error, degrees, found.level, found.note
+        )
 
     def judged(self, adjusted: float, level: float, sign: int = 1) -> Judgement:
-        """Return the same with a verdict on whether the difference, or with the sign -1 its opposite, is positive.
+        """Return the same with a verdict on whether the difference, or with the sign -1 its
+        opposite, is positive.
 
         Args:
             adjusted: the p-value after Holm's correction.
             level: the level of the test.
             sign: 1, or -1 for a cost.
         """
-        return replace(self, adjusted=adjusted, verdict=verdict_of(adjusted, sign * self.difference, level))
+        return replace(
+            self, adjusted=adjusted, verdict=verdict_of(adjusted, sign * self.difference, level)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,14 +230,18 @@ class CellResult:
     """One system under one condition on one metric, over all trials.
 
     Args:
-        condition, system, metric, part: its place; the part is ``test`` unless the study judges others too.
+        condition, system, metric, part: its place; the part is ``test`` unless the study judges
+            others too.
         higher_is_better: whether more is better.
         numbers: the numbers of the trials that are done.
         means: the mean over the queries, one per trial.
-        printed, printed_spread: the paper's number and what stands after ± there; None if it printed none.
+        printed, printed_spread: the paper's number and what stands after ± there; None if it
+            printed none.
         tried: the mean over all configurations of a comparison that tunes; else NaN.
-        own: the paper's test against the baseline; None for the baseline itself, and without a paper.
-        tested: the same by the test over queries and trials: system minus baseline; it holds if the system is better.
+        own: the paper's test against the baseline; None for the baseline itself, and without a
+            paper.
+        tested: the same by the test over queries and trials: system minus baseline; it holds if the
+            system is better.
     """
 
     condition: str
@@ -233,7 +264,9 @@ class CellResult:
 
     @property
     def difference(self) -> float:
-        """System minus baseline, over the trials that both have done; NaN for the baseline itself."""
+        """System minus baseline, over the trials that both have done; NaN for the baseline
+        itself.
+        """
         return self.tested.difference if self.tested else math.nan
 
     @property
@@ -243,12 +276,18 @@ class CellResult:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Student's 95 % confidence interval of the mean, as papers give it: as if the trials were independent."""
+        """Student's 95 % confidence interval of the mean, as papers give it: as if the trials were
+        independent.
+        """
         if self.means.size < 2:
             return math.nan, math.nan
         from scipy.special import stdtrit
 
-        half = float(stdtrit(self.means.size - 1, (1 + _CONFIDENCE) / 2)) * self.deviation / math.sqrt(self.means.size)
+        half = (
+            float(stdtrit(self.means.size - 1, (1 + _CONFIDENCE) / 2))
+            * self.deviation
+            / math.sqrt(self.means.size)
+        )
         return self.mean - half, self.mean + half
 
 
@@ -282,8 +321,10 @@ class SystemResult:
         values: per metric, float64 ``[repeats, queries]``; NaN where the metric skips a query.
         trees, seconds: the number of trees and the time of each training, one per repeat and split.
         valid: the validation score of each model, one per repeat and split.
-        untuned: per metric, the test mean over all configurations tried, ``[repeats]``; None without tuning.
-        histories: the first metric on the validation data after each tree, one list per repeat and split.
+        untuned: per metric, the test mean over all configurations tried, ``[repeats]``; None
+            without tuning.
+        histories: the first metric on the validation data after each tree, one list per repeat and
+            split.
     """
 
     name: str
@@ -295,7 +336,8 @@ class SystemResult:
     histories: list[list[float]] = field(default_factory=list)
 
     def means(self, name: str) -> F64:
-        """Return the mean of a metric over the queries, one per repeat; NaN if every query was skipped.
+        """Return the mean of a metric over the queries, one per repeat; NaN if every query was
+        skipped.
 
         Args:
             name: the metric.
@@ -309,9 +351,10 @@ class SystemResult:
 class Comparison(Result):
     """What `compare` returns; a study's result is one with verdicts.
 
-    Values are kept by (condition, system) or (condition, system, metric), one entry per trial; a comparison of several
-    folds has one trial per repeat and fold. One system is significantly better than another if `systems_test`, adjusted
-    by Holm's method over the comparisons of the metric, gives a p-value of at most `alpha`.
+    Values are kept by (condition, system) or (condition, system, metric), one entry per trial; a
+    comparison of several folds has one trial per repeat and fold. One system is significantly
+    better than another if `systems_test`, adjusted by Holm's method over the comparisons of the
+    metric, gives a p-value of at most `alpha`.
 
     Args:
         plan: what was run.
@@ -319,8 +362,10 @@ class Comparison(Result):
         trees: by (condition, system), the number of trees of each trial's model.
         seconds: by (condition, system), the time of each trial.
         valid: by (condition, system), the validation score of each trial's model.
-        chosen: by (condition, system), the configurations that validated best; empty without a search.
-        tried: by (condition, system), all configurations of each trial with their scores; empty without a search.
+        chosen: by (condition, system), the configurations that validated best; empty without a
+            search.
+        tried: by (condition, system), all configurations of each trial with their scores; empty
+            without a search.
         curves: by (condition, system, part), the first metric after each tree, one list per trial.
         points: by (condition, system), what a measurement gives for a figure, of the first trial.
         failures: trials that raised an error.
@@ -331,7 +376,8 @@ class Comparison(Result):
         alpha: the significance level; that of the paper's test in a study.
         pairs: ``"baseline"`` compares every system with the baseline, ``"all"`` every two systems.
         meta: what the store says about itself.
-        cells: condition by condition, system by system, metric by metric, each compared with the baseline.
+        cells: condition by condition, system by system, metric by metric, each compared with the
+            baseline.
         remarks: sentences about queries that were left out or filled in.
 
     >>> import tautrank as tr
@@ -373,12 +419,16 @@ class Comparison(Result):
         done = np.flatnonzero(~np.isnan(means))
         tried = float(np.mean(system.untuned[name])) if system.untuned else math.nan
         place = (self.plan.study.condition_names[0], system.name, name, "test")
-        cell = CellResult(*place, m.higher_is_better, tuple(done.tolist()), means[done], tried=tried)
+        cell = CellResult(
+            *place, m.higher_is_better, tuple(done.tolist()), means[done], tried=tried
+        )
         found = self.test(m)
         if found is None or index == baseline:
             return cell
         tested = Judgement.of_pair(found, index, baseline)
-        return replace(cell, tested=tested.judged(float(found.adjusted[index, baseline]), self.alpha, m.sign))
+        return replace(
+            cell, tested=tested.judged(float(found.adjusted[index, baseline]), self.alpha, m.sign)
+        )
 
     @property
     def _baseline(self) -> int:
@@ -406,12 +456,17 @@ class Comparison(Result):
         return {(c.condition, c.system, c.metric, c.part): c for c in self.cells}
 
     def by_trial(self, condition: str, system: str, name: str) -> dict[int, F64]:
-        """Return the test queries' values by number of the trial, without trials in which every query was skipped.
+        """Return the test queries' values by number of the trial, without trials in which every
+        query was skipped.
 
         Args:
             condition, system, name: the place; the name is the metric's.
         """
-        counted = [values for values in self._joined((condition, system, name)) if not np.isnan(values).all()]
+        counted = [
+            values
+            for values in self._joined((condition, system, name))
+            if not np.isnan(values).all()
+        ]
         return dict(zip(self.cell(condition, system, name).numbers, counted, strict=True))
 
     def _repeats(self, of_trials: Sequence[Any]) -> list[Sequence[Any]]:
@@ -437,14 +492,21 @@ class Comparison(Result):
         tried, untuned = self._repeats(self.tried.get(place, [])), {}
         for m in metrics if tried else ():
             each = zip(self._repeats(self.values[(*place, m)]), tried, strict=True)
-            untuned[m] = [_mean_over_tried(values, configurations, m) for values, configurations in each]
+            untuned[m] = [
+                _mean_over_tried(values, configurations, m) for values, configurations in each
+            ]
         values = {m: np.array(self._joined((*place, m))) for m in metrics}
-        trees, seconds, valid = self.trees.get(place, []), self.seconds.get(place, []), self.valid.get(place, [])
+        trees, seconds, valid = (
+            self.trees.get(place, []),
+            self.seconds.get(place, []),
+            self.valid.get(place, []),
+        )
         histories = self.curves.get((*place, "valid"), [])
         return SystemResult(name, values, trees, seconds, valid, untuned or None, histories)
 
     def test(self, m: str | Metric) -> SystemsTest | None:
-        """Return the test of all systems of a comparison on one metric; None for one system, or fewer than two queries.
+        """Return the test of all systems of a comparison on one metric; None for one system, or
+        fewer than two queries.
 
         Args:
             m: the metric.
@@ -457,7 +519,11 @@ class Comparison(Result):
         for name in self.plan.study.metrics:
             values = np.array([system.values[name] for system in self.systems])
             testable = len(values) > 1 and np.count_nonzero(~np.isnan(values[0]).any(axis=0)) > 1
-            found[name] = systems_test(values, self.overlap, baseline=baseline, level=self.alpha) if testable else None
+            found[name] = (
+                systems_test(values, self.overlap, baseline=baseline, level=self.alpha)
+                if testable
+                else None
+            )
         return found
 
     def tests(self, m: str | Metric) -> list[PairTest]:
@@ -471,9 +537,14 @@ class Comparison(Result):
             return []
         for i, j in np.argwhere(np.triu(~np.isnan(found.adjusted))).tolist():
             better, worse = (i, j) if sign * found.differences[i, j] > 0 else (j, i)
-            numbers = [sign * float(each[better, worse]) for each in (found.differences, found.low, found.high)]
+            numbers = [
+                sign * float(each[better, worse])
+                for each in (found.differences, found.low, found.high)
+            ]
             p = (float(found.p_values[i, j]), float(found.adjusted[i, j]))
-            pairs.append(PairTest(better, worse, numbers[0], min(numbers[1:]), max(numbers[1:]), *p))
+            pairs.append(
+                PairTest(better, worse, numbers[0], min(numbers[1:]), max(numbers[1:]), *p)
+            )
         return pairs
 
 
@@ -498,11 +569,19 @@ def win_tie_loss(gains: F64) -> tuple[int, int, int]:
     (2, 1, 1)
     """
     least = 1e-12
-    return int((gains >= least).sum()), int((np.abs(gains) < least).sum()), int((gains <= -least).sum())
+    return (
+        int((gains >= least).sum()),
+        int((np.abs(gains) < least).sum()),
+        int((gains <= -least).sum()),
+    )
 
 
-def _mean_over_tried(values: Sequence[F64], tried: Sequence[list[dict[str, Any]]], name: str) -> float:
-    """The mean of a metric over all configurations; a query counts once, so a split counts by its queries."""
+def _mean_over_tried(
+    values: Sequence[F64], tried: Sequence[list[dict[str, Any]]], name: str
+) -> float:
+    """The mean of a metric over all configurations; a query counts once, so a split counts by its
+    queries.
+    """
     total, weight = 0.0, 0
     for split, configurations in zip(values, tried, strict=True):
         counted = int(np.count_nonzero(~np.isnan(split)))
@@ -526,8 +605,12 @@ class Gathered:
         self._found: dict[str, dict[Any, dict[int, Any]]] = defaultdict(lambda: defaultdict(dict))
         finished = {trial.key: outcome for trial, outcome in store.finished()}
         ended = [(trial, finished[trial.key]) for trial in plan.trials() if trial.key in finished]
-        self._failures = tuple(Failure(trial.title, found.error) for trial, found in ended if found.status != DONE)
-        self._facts = [self._add(trial.spec, found) for trial, found in ended if found.status == DONE]
+        self._failures = tuple(
+            Failure(trial.title, found.error) for trial, found in ended if found.status != DONE
+        )
+        self._facts = [
+            self._add(trial.spec, found) for trial, found in ended if found.status == DONE
+        ]
         self.means: dict[tuple[str, str, str, str], dict[int, float]] = self._found.pop("means", {})
         self.queries: dict[Cell, dict[int, F64]] = self._found["values"]
         self.curves: dict[tuple[str, str, str], dict[int, list[float]]] = self._found["curves"]
@@ -544,7 +627,12 @@ class Gathered:
             self._found["values"][(*place, name)][number] = np.array(values, np.float64)
         for part, curve in result.get("curves", {}).items():
             self._found["curves"][(*place, part)][number] = [or_nan(x) for x in curve]
-        for what, name in (("trees", "trees"), ("configuration", "chosen"), ("tried", "tried"), ("points", "points")):
+        for what, name in (
+            ("trees", "trees"),
+            ("configuration", "chosen"),
+            ("tried", "tried"),
+            ("points", "points"),
+        ):
             if what in result:
                 self._found[name][place][number] = result[what]
         self._found["valid"][place][number] = or_nan(result.get("valid"))
@@ -553,12 +641,22 @@ class Gathered:
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of a `Comparison`, without tests."""
-        lists = {name: {key: list(of.values()) for key, of in found.items()} for name, found in self._found.items()}
+        lists = {
+            name: {key: list(of.values()) for key, of in found.items()}
+            for name, found in self._found.items()
+        }
         points = {place: of_trials[0] for place, of_trials in lists.pop("points", {}).items()}
         constant = sum(bool(facts["constant"]) for facts in self._facts)
         tools = tuple(sorted({facts["trained_with"] for facts in self._facts} - {None}))
         counts = {"n_done": len(self._facts), "n_constant": constant, "failures": self._failures}
-        return {"plan": self.plan, **lists, "points": points, **counts, "trained_with": tools, "overlap": self.overlap}
+        return {
+            "plan": self.plan,
+            **lists,
+            "points": points,
+            **counts,
+            "trained_with": tools,
+            "overlap": self.overlap,
+        }
 
     @property
     def overlap(self) -> float:

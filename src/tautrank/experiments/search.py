@@ -46,11 +46,13 @@ class SearchPlan:
         prune: Whether to stop trials whose validation curve falls behind the others.
         seed: The seed of all randomness.
         n_trials: The number of trials, including those of an earlier run.
-        timeout: The seconds this run may take; trials still running then are given up. None for no limit.
+        timeout: The seconds this run may take; trials still running then are given up. None for no
+            limit.
         n_jobs: The number of threads in all, which the processes share.
         workers: The number of processes that train in parallel.
         storage: The file that keeps the trials; None keeps nothing.
-        refit: The data for the final training of the best model: ``train``, ``train+valid``, or None for no training.
+        refit: The data for the final training of the best model: ``train``, ``train+valid``, or
+            None for no training.
     """
 
     losses: tuple[str, ...]
@@ -65,23 +67,31 @@ class SearchPlan:
     n_jobs: int | None = None
     workers: int = field(default=1, metadata=checked_by(whole, least=1))
     storage: PathLike | None = None
-    refit: str | None = field(default="train", metadata=checked_by(choice, known=("train", "train+valid")))
+    refit: str | None = field(
+        default="train", metadata=checked_by(choice, known=("train", "train+valid"))
+    )
 
     def __post_init__(self) -> None:
         check_fields(self)
         job_count(self.n_jobs)
         if self.storage is not None and "://" in os.fspath(self.storage):
-            raise OptionError(f"storage: found the address '{self.storage}'; expected a file, such as tune.db")
+            raise OptionError(
+                f"storage: found the address '{self.storage}'; expected a file, such as tune.db"
+            )
         if self.storage is not None:
             try:
                 require_writable(self.storage)
             except DataError as error:
-                raise OptionError(f"storage: {error}; expected a file that can be written, such as tune.db") from None
+                raise OptionError(
+                    f"storage: {error}; expected a file that can be written, such as tune.db"
+                ) from None
 
     @property
     def most_trees(self) -> int:
         """The largest number of trees of a trial."""
-        searched = [space["n_estimators"].probes() for space in self.spaces if "n_estimators" in space]
+        searched = [
+            space["n_estimators"].probes() for space in self.spaces if "n_estimators" in space
+        ]
         return max(int(most) for most in [self.fixed.get("n_estimators", 1), *chain(*searched)])
 
     @property
@@ -93,13 +103,17 @@ class SearchPlan:
     def keys(self, loss: str) -> dict[str, str]:
         """Return what each range of a loss is called in the whole search.
 
-        A name serves several losses if they have the same range for it; otherwise the loss is added to the name.
+        A name serves several losses if they have the same range for it; otherwise the loss is added
+        to the name.
 
         Args:
             loss: One of the losses.
         """
         own = self.spaces[self.losses.index(loss)]
-        alike = {name: all(space[name] == one for space in self.spaces if name in space) for name, one in own.items()}
+        alike = {
+            name: all(space[name] == one for space in self.spaces if name in space)
+            for name, one in own.items()
+        }
         return {name: name if alike[name] else f"{name} of {loss}" for name in own}
 
     def spec(self, data: str) -> dict[str, Any]:
@@ -108,12 +122,19 @@ class SearchPlan:
         Args:
             data: A hash of the data.
         """
-        spec: dict[str, Any] = {"version": _VERSION, "loss": list(self.losses), "metric": str(self.metric)}
+        spec: dict[str, Any] = {
+            "version": _VERSION,
+            "loss": list(self.losses),
+            "metric": str(self.metric),
+        }
         spec |= {"sampler": self.sampler, "seed": self.seed, "pruning": self.prune}
         for loss, space in zip(self.losses, self.spaces, strict=True):
-            spec |= {f"space {key}": space[name].to_plain() for name, key in self.keys(loss).items()}
+            spec |= {
+                f"space {key}": space[name].to_plain() for name, key in self.keys(loss).items()
+            }
         spec |= {f"parameter {name}": repr(value) for name, value in sorted(self.fixed.items())}
-        # The text of a loss of this library says everything; a loss of the user's own may mean something else tomorrow.
+        # The text of a loss of this library says everything; a loss of the user's own may mean
+        # something else tomorrow.
         spec |= {f"code of {own.name}": own.code for own in own_losses([*self.losses, self.metric])}
         return {**spec, "data": data}
 
@@ -125,7 +146,8 @@ def plan_search(
     fixed: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> SearchPlan:
-    """Check what a user asked for and make a plan of it, so that errors are reported before anything is trained.
+    """Check what a user asked for and make a plan of it, so that errors are reported before
+    anything is trained.
 
     Args:
         loss: A loss, or several to choose from.
@@ -139,7 +161,9 @@ def plan_search(
     (({'num_leaves': WholeNumber(low=2, high=9, log=False)},), range(2, 41, 2))
     """
     require("optuna", "tune needs Optuna", "tune")
-    losses = tuple(_loss_text(one) for one in ([loss] if isinstance(loss, str | Loss) else list(loss)))
+    losses = tuple(
+        _loss_text(one) for one in ([loss] if isinstance(loss, str | Loss) else list(loss))
+    )
     if not losses:
         raise OptionError("loss: found none; expected a loss, or several to choose from")
     for one in losses:
@@ -147,10 +171,14 @@ def plan_search(
             raise OptionError(f"loss: found {one} twice; expected every loss once")
     judge = metric(metric_name)
     spaces = tuple(spaces_of(losses, space, fixed or {}))
-    common = {name: value for name, value in DEFAULTS.items() if not any(name in own for own in spaces)}
+    common = {
+        name: value for name, value in DEFAULTS.items() if not any(name in own for own in spaces)
+    }
     seed = whole("seed", options.pop("seed", 0), least=0, most=2**31 - 1)
     common |= {"random_state": seed, "verbose": 0, **(fixed or {})}
-    plan = SearchPlan(losses=losses, metric=judge, spaces=spaces, fixed=common, seed=seed, **options)
+    plan = SearchPlan(
+        losses=losses, metric=judge, spaces=spaces, fixed=common, seed=seed, **options
+    )
     _check_parameters(plan)
     return plan
 
@@ -166,7 +194,14 @@ def check_data(plan: SearchPlan, train: RankingData, valid: RankingData) -> None
         if checked_data(name, part).n_documents == 0 or part.n_features == 0:
             found = f"{part.n_documents} documents of {part.n_features} features"
             raise DataError(f"{name}: found {found}; expected at least one of each")
-    check_columns("valid", valid.n_features, valid.feature_names, train.n_features, train.feature_names, "as in train")
+    check_columns(
+        "valid",
+        valid.n_features,
+        valid.feature_names,
+        train.n_features,
+        train.feature_names,
+        "as in train",
+    )
     if np.isnan(plan.metric.mean(np.zeros(valid.n_documents), valid.labels, valid.offsets)):
         found = f"{plan.metric} skips every one of its {valid.n_queries} queries"
         raise DataError(f"valid: {found}; expected a query with a relevant document")
@@ -176,7 +211,9 @@ def _loss_text(loss: Any) -> str:
     """Return the loss as text, which files and other processes need."""
     read = read_loss(loss)
     if isinstance(loss, Loss) and read_loss(str(loss)) != read:
-        raise OptionError(f"loss: found {loss}, which does not read back from its text; expected one that does")
+        raise OptionError(
+            f"loss: found {loss}, which does not read back from its text; expected one that does"
+        )
     return str(read)
 
 
@@ -191,7 +228,9 @@ def _check_parameters(plan: SearchPlan) -> None:
         # Warnings, and errors about values and about data as small as this, are left to the trials.
         with warnings.catch_warnings(), suppress(DataError):
             warnings.simplefilter("ignore")
-            tautrank.Ranker(**{"metric": plan.metric, **parameters_of(tried, plan.fixed), **few}).fit(lists, lists)
+            tautrank.Ranker(
+                **{"metric": plan.metric, **parameters_of(tried, plan.fixed), **few}
+            ).fit(lists, lists)
 
 
 @dataclass(frozen=True)
@@ -201,7 +240,8 @@ class TunedTrial:
     Args:
         number: The number of the trial, from 0.
         configuration: The loss and the values that were tried, by their names in the space.
-        state: ``done``, ``pruned`` if its curve fell behind the others, or ``failed`` if it cannot be trained.
+        state: ``done``, ``pruned`` if its curve fell behind the others, or ``failed`` if it cannot
+            be trained.
         score: The best validation value; of a pruned trial the best until then.
         trees: The number of trees that gives `score`.
         grown: The number of trees that were trained.
@@ -223,7 +263,10 @@ class TunedTrial:
     @classmethod
     def of(cls, trial: Trial, outcome: TrialOutcome) -> TunedTrial:
         """Read a trial from what a store holds."""
-        failed = {"state": FAILED if outcome.status == FAILED else UNFINISHED, "error": outcome.error}
+        failed = {
+            "state": FAILED if outcome.status == FAILED else UNFINISHED,
+            "error": outcome.error,
+        }
         found = json.loads(outcome.result) if outcome.result else failed
         return cls(trial.number, trial.spec["configuration"], seconds=outcome.seconds, **found)
 
@@ -264,7 +307,9 @@ class Tuning(Result):
 
     @property
     def best_score(self) -> float:
-        """The best validation value. As the best of many it is too optimistic: judge the model on test data."""
+        """The best validation value. As the best of many it is too optimistic: judge the model on
+        test data.
+        """
         assert self.best.score is not None
         return self.best.score
 
@@ -275,11 +320,20 @@ class Tuning(Result):
 
     @property
     def best_params(self) -> dict[str, Any]:
-        """The parameters of `Ranker` that train the best model: the best number of trees, no early stopping."""
-        parameters = {"metric": str(self.metric), **parameters_of(self.best.configuration, self.plan.fixed)}
+        """The parameters of `Ranker` that train the best model: the best number of trees, no early
+        stopping.
+        """
+        parameters = {
+            "metric": str(self.metric),
+            **parameters_of(self.best.configuration, self.plan.fixed),
+        }
         return {**parameters, "n_estimators": self.best.trees, "early_stopping_rounds": None}
 
     def ranked(self) -> list[TunedTrial]:
-        """Return the trials from best to worst, those that were pruned and then those that failed at the end."""
+        """Return the trials from best to worst, those that were pruned and then those that failed
+        at the end.
+        """
         states, sign = (DONE, PRUNED, FAILED), self.metric.sign
-        return sorted(self.trials, key=lambda t: (states.index(t.state), -sign * (t.score or 0.0), t.number))
+        return sorted(
+            self.trials, key=lambda t: (states.index(t.state), -sign * (t.score or 0.0), t.number)
+        )

@@ -1,8 +1,10 @@
-"""Search spaces: ranges of parameters by name, the spaces that have a name, and what a configuration trains.
+"""Search spaces: ranges of parameters by name, the spaces that have a name, and what a
+configuration trains.
 
-A name is a parameter of `Ranker` or of its engine (``learning_rate``), a parameter of the loss (``loss.strength``), or
-one of `Langevin` (``langevin.temperature``). A range is written as ``("float", low, high)`` or ``("int", low, high)``,
-with ``"log"`` at the end to draw its logarithm uniformly, or as ``("choice", a, b, ...)``.
+A name is a parameter of `Ranker` or of its engine (``learning_rate``), a parameter of the loss
+(``loss.strength``), or one of `Langevin` (``langevin.temperature``). A range is written as
+``("float", low, high)`` or ``("int", low, high)``, with ``"log"`` at the end to draw its logarithm
+uniformly, or as ``("choice", a, b, ...)``.
 """
 
 from __future__ import annotations
@@ -22,7 +24,15 @@ from zlib import crc32
 import numpy as np
 
 from tautrank.arguments import choice
-from tautrank.engines import DEFAULT_ENGINE, DEFAULTS, AnyLoss, NativeLoss, Settings, engine_for, read_loss
+from tautrank.engines import (
+    DEFAULT_ENGINE,
+    DEFAULTS,
+    AnyLoss,
+    NativeLoss,
+    Settings,
+    engine_for,
+    read_loss,
+)
 from tautrank.engines.langevin import Langevin
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.files import opened
@@ -52,10 +62,14 @@ class Choice:
         for i, value in enumerate(self.values):
             is_plain = value is None or isinstance(value, bool | int | str)
             if not is_plain and not (isinstance(value, float) and math.isfinite(value)):
-                raise OptionError(f"found {value!r} to choose; expected numbers, text, true, false or none")
+                raise OptionError(
+                    f"found {value!r} to choose; expected numbers, text, true, false or none"
+                )
             # By ==, under which 1, 1.0 and True are the same value.
             if value in self.values[:i]:
-                raise OptionError(f"found {value!r} twice to choose from; expected every value once")
+                raise OptionError(
+                    f"found {value!r} twice to choose from; expected every value once"
+                )
 
     def draw(self, rng: np.random.Generator) -> Any:
         """Draw one value."""
@@ -93,15 +107,25 @@ class Uniform:
 
     def __post_init__(self) -> None:
         for end in (self.low, self.high):
-            if isinstance(end, bool) or not isinstance(end, self._types) or not abs(end) <= self._largest:
+            if (
+                isinstance(end, bool)
+                or not isinstance(end, self._types)
+                or not abs(end) <= self._largest
+            ):
                 numbers = "finite numbers" if float in self._types else "whole numbers"
                 raise OptionError(f"found {end!r} as an end of the range; expected {numbers}")
         if self.low > self.high:
-            raise OptionError(f"found a range from {self.low} to {self.high}; expected the lower end first")
+            raise OptionError(
+                f"found a range from {self.low} to {self.high}; expected the lower end first"
+            )
         if self.low == self.high:
-            raise OptionError(f"found a range from {self.low} to itself; expected two ends, or ('choice', {self.low})")
+            raise OptionError(
+                f"found a range from {self.low} to itself; expected two ends, or ('choice', {self.low})"
+            )
         if self.log and self.low <= 0:
-            raise OptionError(f"found a logarithmic range from {self.low}; expected it to start above 0")
+            raise OptionError(
+                f"found a logarithmic range from {self.low}; expected it to start above 0"
+            )
 
     def draw(self, rng: np.random.Generator) -> float:
         """Draw one number."""
@@ -110,7 +134,9 @@ class Uniform:
         return float(rng.uniform(self.low, self.high))
 
     def probes(self) -> tuple[Any, ...]:
-        """Return values to check a parameter with: both ends, and a number between them that is not whole."""
+        """Return values to check a parameter with: both ends, and a number between them that is not
+        whole.
+        """
         return self.low, self.low + (self.high - self.low) / math.e, self.high
 
     def to_plain(self) -> list[Any]:
@@ -150,8 +176,13 @@ class WholeNumber(Uniform):
 Dimension: TypeAlias = Choice | Uniform
 Space: TypeAlias = dict[str, Dimension]
 
-_KINDS: Mapping[str, Callable[..., Dimension]] = {"choice": Choice, "float": Uniform, "int": WholeNumber}
-# Names that scikit-learn and LightGBM share; `Engine.in_its_words` translates them for the other tools.
+_KINDS: Mapping[str, Callable[..., Dimension]] = {
+    "choice": Choice,
+    "float": Uniform,
+    "int": WholeNumber,
+}
+# Names that scikit-learn and LightGBM share; `Engine.in_its_words` translates them for the other
+# tools.
 TREE_SPACE: Mapping[str, Choice] = {
     "learning_rate": Choice((0.02, 0.03, 0.05, 0.08, 0.12, 0.2)),
     "num_leaves": Choice((4, 7, 15, 31, 63)),
@@ -186,11 +217,13 @@ def random_configurations(n: int, seed: tuple[int, ...]) -> list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Search:
-    """Random search: all systems get the same number of configurations, and the same draws of what they have in common.
+    """Random search: all systems get the same number of configurations, and the same draws of what
+    they have in common.
 
     Args:
         everyone: The ranges that are searched for every system.
-        systems: More ranges by the name of a system; they replace those of `everyone` with the same name.
+        systems: More ranges by the name of a system; they replace those of `everyone` with the same
+            name.
 
     >>> search = Search({"learning_rate": Uniform(1e-3, 1, log=True)}, {"b": {"loss.strength": Uniform(0, 1)}})
     >>> a, b = search.draw("a", 2, (0, 1)), search.draw("b", 2, (0, 1))
@@ -204,7 +237,8 @@ class Search:
     systems: Mapping[str, Mapping[str, Dimension]] = field(default_factory=dict)
 
     def draw(self, system: str, n: int, seed: tuple[int, ...]) -> list[dict[str, Any]]:
-        """Draw `n` configurations; the same seed draws the same, and a longer list begins with the shorter one.
+        """Draw `n` configurations; the same seed draws the same, and a longer list begins with the
+        shorter one.
 
         Args:
             system: The name of the system.
@@ -212,9 +246,13 @@ class Search:
             seed: The seed of the draws.
         """
         space = {**self.everyone, **self.systems.get(system, {})}
-        # Each dimension has its own random numbers, so that a further range of one system changes no other draw.
+        # Each dimension has its own random numbers, so that a further range of one system changes
+        # no other draw.
         streams = {name: np.random.default_rng((*seed, crc32(name.encode()))) for name in space}
-        return [{name: dimension.draw(streams[name]) for name, dimension in space.items()} for _ in range(n)]
+        return [
+            {name: dimension.draw(streams[name]) for name, dimension in space.items()}
+            for _ in range(n)
+        ]
 
 
 def read_range(name: str, given: Any) -> Dimension:
@@ -291,7 +329,9 @@ def space_named_or_in_file(text: str) -> str | Space:
             raise DataError(f"{text}: found something else; expected {expected}")
         return read_space(content)
     except json.JSONDecodeError as error:
-        raise DataError(f"{text}: is not JSON ({error}); expected an object of ranges by name") from None
+        raise DataError(
+            f"{text}: is not JSON ({error}); expected an object of ranges by name"
+        ) from None
     except OptionError as error:
         raise OptionError(f"{text}: {error}") from None
 
@@ -311,11 +351,14 @@ _NOT_SEARCHED = {
 _LANGEVIN = tuple(f"langevin.{field.name}" for field in dataclasses.fields(Langevin))
 
 
-def spaces_of(losses: Iterable[str], space: str | Mapping[str, Any] | None, fixed: Mapping[str, Any]) -> list[Space]:
+def spaces_of(
+    losses: Iterable[str], space: str | Mapping[str, Any] | None, fixed: Mapping[str, Any]
+) -> list[Space]:
     """Return the space of each loss: the part of the given space that applies to the loss.
 
-    A space that has a name leaves out what is fixed and the parameters that the text of the loss sets. In a space of
-    the user's own, every name must apply to one of the losses, and nothing may be given twice.
+    A space that has a name leaves out what is fixed and the parameters that the text of the loss
+    sets. In a space of the user's own, every name must apply to one of the losses, and nothing may
+    be given twice.
 
     Args:
         losses: The losses, as `Ranker` takes them.
@@ -332,30 +375,43 @@ def spaces_of(losses: Iterable[str], space: str | Mapping[str, Any] | None, fixe
     if isinstance(space, Mapping):
         given = read_space(space)
         _check_names(given, read)
-        found = [{name: one for name, one in given.items() if _applies(loss, name, one, fixed)} for loss in read]
+        found = [
+            {name: one for name, one in given.items() if _applies(loss, name, one, fixed)}
+            for loss in read
+        ]
     elif space is None or isinstance(space, str):
         make = SPACES[choice("space", space or "default", SPACES)]
-        found = [{name: one for name, one in make(loss).items() if _is_free(loss, name, one, fixed)} for loss in read]
+        found = [
+            {name: one for name, one in make(loss).items() if _is_free(loss, name, one, fixed)}
+            for loss in read
+        ]
     else:
         raise OptionError(f"space: found {space!r}; expected a name, or ranges by name")
     # Sorted, so that what is drawn does not depend on the order in which a space was written.
     found = [dict(sorted(own.items())) for own in found]
     if len(read) == 1 and not found[0]:
-        raise OptionError(f"space: found nothing to change in {read[0]}; expected a range of what is not fixed")
+        raise OptionError(
+            f"space: found nothing to change in {read[0]}; expected a range of what is not fixed"
+        )
     return found
 
 
 def _parameters(loss: AnyLoss) -> dict[str, Any]:
     """Return the parameters of a loss and their defaults; a tool's own objective has none here."""
-    return {} if not isinstance(loss, Loss) else {field.name: field.default for field in dataclasses.fields(loss)}
+    return (
+        {}
+        if not isinstance(loss, Loss)
+        else {field.name: field.default for field in dataclasses.fields(loss)}
+    )
 
 
 def parameters_of(configuration: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of `Ranker` that train a configuration, in the words of the tool that trains its loss.
+    """Return the parameters of `Ranker` that train a configuration, in the words of the tool that
+    trains its loss.
 
     Args:
-        configuration: the loss, and the values that are tried by name: a parameter of `Ranker` or of its engine,
-            ``loss.NAME``, or ``langevin.NAME``.
+        configuration: the loss, and the values that are tried by name: a parameter of `Ranker` or
+            of its engine, ``loss.NAME``, or ``langevin.NAME``.
         fixed: parameters that are the same whatever is tried.
 
     >>> tried = {"loss": "lambdarank", "loss.k": 5, "learning_rate": 0.2, "langevin.temperature": 1e9}
@@ -370,7 +426,9 @@ def parameters_of(configuration: Mapping[str, Any], fixed: Mapping[str, Any]) ->
     engine = engine_for(str(fixed.get("engine", DEFAULT_ENGINE)), read_loss(loss))
     given = {"loss": loss, **fixed, **engine.in_its_words(parts[""], fixed)}
     if parts["langevin"]:
-        given["langevin"] = dataclasses.replace(fixed.get("langevin") or Langevin(), **parts["langevin"])
+        given["langevin"] = dataclasses.replace(
+            fixed.get("langevin") or Langevin(), **parts["langevin"]
+        )
     return given
 
 
@@ -386,7 +444,11 @@ def with_parameters(loss: str, parameters: Mapping[str, Any]) -> str:
     """
     read = read_loss(loss)
     known = _parameters(read)
-    return str(dataclasses.replace(read, **{name: value for name, value in parameters.items() if name in known}))
+    return str(
+        dataclasses.replace(
+            read, **{name: value for name, value in parameters.items() if name in known}
+        )
+    )
 
 
 def _takes_langevin(loss: AnyLoss) -> bool:
@@ -394,14 +456,17 @@ def _takes_langevin(loss: AnyLoss) -> bool:
 
 
 def _is_free(loss: AnyLoss, name: str, one: Dimension, fixed: Mapping[str, Any]) -> bool:
-    """Return whether a range of a named space is to be searched: nothing else sets it, and the loss takes it."""
+    """Return whether a range of a named space is to be searched: nothing else sets it, and the loss
+    takes it.
+    """
     with suppress(OptionError):  # `mu`, for example, is refused with a metric that has no ties
         return name.partition(".")[0] not in fixed and _applies(loss, name, one, fixed)
     return False
 
 
 def _applies(loss: AnyLoss, name: str, given: Dimension, fixed: Mapping[str, Any]) -> bool:
-    """Return whether a loss is trained with a parameter; raise an error if it is set elsewhere, or for wrong values.
+    """Return whether a loss is trained with a parameter; raise an error if it is set elsewhere, or
+    for wrong values.
 
     The values of an engine's own parameters are left to the engine.
     """
@@ -429,7 +494,11 @@ def _applies(loss: AnyLoss, name: str, given: Dimension, fixed: Mapping[str, Any
 def _check_names(space: Space, losses: list[AnyLoss]) -> None:
     of = losses[0] if len(losses) == 1 else "these losses"
     langevin = _LANGEVIN if any(map(_takes_langevin, losses)) else ()
-    known = {*DEFAULTS, *langevin, *(f"loss.{name}" for loss in losses for name in _parameters(loss))}
+    known = {
+        *DEFAULTS,
+        *langevin,
+        *(f"loss.{name}" for loss in losses for name in _parameters(loss)),
+    }
     for name in space:
         if name in _NOT_SEARCHED:
             raise OptionError(f"{name}: found in the space; expected {_NOT_SEARCHED[name]}")
@@ -439,7 +508,9 @@ def _check_names(space: Space, losses: list[AnyLoss]) -> None:
 
 
 def _tree_space(_: AnyLoss) -> Space:
-    """From the smallest to the largest value of `TREE_SPACE`; counts and rates on a logarithmic scale."""
+    """From the smallest to the largest value of `TREE_SPACE`; counts and rates on a logarithmic
+    scale.
+    """
     return {
         "learning_rate": Uniform(0.02, 0.2, log=True),
         "num_leaves": WholeNumber(4, 63, log=True),
@@ -454,15 +525,17 @@ def _default_space(loss: AnyLoss) -> Space:
     """The tree parameters, and those that the loss declares worth searching."""
     space = _tree_space(loss)
     if isinstance(loss, Loss):
-        space |= {f"loss.{name}": read_range(name, one) for name, one in loss.worth_searching.items()}
+        space |= {
+            f"loss.{name}": read_range(name, one) for name, one in loss.worth_searching.items()
+        }
     return space
 
 
 def _stochasticrank_space(loss: AnyLoss) -> Space:
     """The space of Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020, appendix F.
 
-    The paper ran 500 random trials of 1000 trees. A depth there is as many leaves here as a CatBoost tree of that depth
-    has.
+    The paper ran 500 random trials of 1000 trees. A depth there is as many leaves here as a
+    CatBoost tree of that depth has.
     """
     smoothed = isinstance(loss, SmoothedLoss)
     space: Space = {

@@ -1,8 +1,10 @@
-"""The store of finished trials: one SQLite file that a trial enters in one step, by the hash of its specification.
+"""The store of finished trials: one SQLite file that a trial enters in one step, by the hash of its
+specification.
 
-Table ``meta`` says what the file belongs to, table ``trials`` has one row per finished trial. Anyone with SQLite can
-read it. Comparisons, searches and studies all use it. One process at a time runs trials: it holds a lock that the
-operating system releases when its process ends, however it ends.
+Table ``meta`` says what the file belongs to, table ``trials`` has one row per finished trial.
+Anyone with SQLite can read it. Comparisons, searches and studies all use it. One process at a time
+runs trials: it holds a lock that the operating system releases when its process ends, however it
+ends.
 """
 
 from __future__ import annotations
@@ -67,8 +69,9 @@ class TrialOutcome:
     """What became of a trial.
 
     Args:
-        status: ``done``; ``failed`` if the trial itself raised an error; ``impossible`` if this machine cannot run it
-            (no data, other data, another version), which says nothing about the trial.
+        status: ``done``; ``failed`` if the trial itself raised an error; ``impossible`` if this
+            machine cannot run it (no data, other data, another version), which says nothing about
+            the trial.
         result: JSON text, if it is done.
         error: one sentence, if it is not.
         seconds: how long it took.
@@ -88,7 +91,8 @@ class Store:
     """Finished trials by the hash of their specification.
 
     Args:
-        path: the file, made if it does not exist; None keeps everything in memory for as long as the object lives.
+        path: the file, made if it does not exist; None keeps everything in memory for as long as
+            the object lives.
         meta: what a new file says about itself; the version of tautrank and the date are added.
         kind: what its trials belong to; a file of another kind is refused.
 
@@ -99,7 +103,9 @@ class Store:
     {'a1': 'done'}
     """
 
-    def __init__(self, path: Path | None, meta: Mapping[str, str] | None = None, *, kind: str = "") -> None:
+    def __init__(
+        self, path: Path | None, meta: Mapping[str, str] | None = None, *, kind: str = ""
+    ) -> None:
         self.path = path
         if path is not None and path.is_dir():
             found = "a folder, as earlier versions kept finished trainings in"
@@ -108,7 +114,9 @@ class Store:
             raise DataError(f"{path}: its folder does not exist; expected a folder that does")
         is_new = path is None or not path.exists() or not path.stat().st_size
         with _naming(path):
-            self._connection = sqlite3.connect(path or ":memory:", timeout=_SECONDS, isolation_level=None)
+            self._connection = sqlite3.connect(
+                path or ":memory:", timeout=_SECONDS, isolation_level=None
+            )
         try:
             if is_new:
                 origin = {"kind": kind, "tautrank": tautrank.__version__, "created": _now()}
@@ -121,7 +129,8 @@ class Store:
     def _make(self, meta: Mapping[str, str]) -> None:
         with _naming(self.path), self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
-            # An empty file may be what a killed process left: it is as good as none, but others may be as quick.
+            # An empty file may be what a killed process left: it is as good as none, but others may
+            # be as quick.
             if self._pragma("application_id") == _APPLICATION:
                 return
             for statement in _SCHEMA:
@@ -131,13 +140,17 @@ class Store:
     def _check(self, kind: str) -> None:
         with _naming(self.path):
             if self._pragma("application_id") != _APPLICATION:
-                raise DataError(f"{self.path}: is not a store of trials; expected one that tautrank made {_OLD}")
+                raise DataError(
+                    f"{self.path}: is not a store of trials; expected one that tautrank made {_OLD}"
+                )
             if (version := self._pragma("user_version")) != FORMAT:
                 raise DataError(f"{self.path}: is a store of format {version}; expected {FORMAT}")
         meta = self.meta
         found = meta.get("kind", "study" if "study" in meta else "")
         if kind and found != kind:
-            raise DataError(f"{self.path}: is the store of a {found or 'different kind'}; expected one of a {kind}")
+            raise DataError(
+                f"{self.path}: is the store of a {found or 'different kind'}; expected one of a {kind}"
+            )
 
     def _pragma(self, name: str) -> Any:
         return self._connection.execute(f"PRAGMA {name}").fetchone()[0]
@@ -159,7 +172,9 @@ class Store:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Hold the store while trials are run: a second runner is refused, and readers do not wait."""
+        """Hold the store while trials are run: a second runner is refused, and readers do not
+        wait.
+        """
         if self.path is None:
             yield
             return
@@ -170,8 +185,8 @@ class Store:
             try:
                 yield
             finally:
-                # Leaves one ordinary file, to be copied and read anywhere; a reader just now keeps the log in use,
-                # and then the next run merges it.
+                # Leaves one ordinary file, to be copied and read anywhere; a reader just now keeps
+                # the log in use, and then the next run merges it.
                 with suppress(sqlite3.Error):
                     self._connection.execute("PRAGMA busy_timeout = 0")
                     self._connection.execute("PRAGMA journal_mode = DELETE")
@@ -193,15 +208,27 @@ class Store:
             Whether it was new.
         """
         what = (trial.key, trial.number, canonical(trial.spec), outcome.status)
-        row = (*what, outcome.result or None, outcome.error or None, outcome.seconds, outcome.host, _now())
+        row = (
+            *what,
+            outcome.result or None,
+            outcome.error or None,
+            outcome.seconds,
+            outcome.host,
+            _now(),
+        )
         with _naming(self.path):
             return self._connection.execute(_RECORD, (*row, trial.key)).rowcount > 0
 
     def finished(self) -> Iterator[tuple[Trial, TrialOutcome]]:
         """Every finished trial, in the order of its number."""
-        rows = self._rows("SELECT number, key, spec, status, result, error, seconds, host FROM trials ORDER BY number")
+        rows = self._rows(
+            "SELECT number, key, spec, status, result, error, seconds, host FROM trials ORDER BY number"
+        )
         for number, key, spec, status, result, error, seconds, host in rows:
-            yield Trial(number, key, json.loads(spec)), TrialOutcome(status, result or "", error or "", seconds, host)
+            yield (
+                Trial(number, key, json.loads(spec)),
+                TrialOutcome(status, result or "", error or "", seconds, host),
+            )
 
     def _rows(self, query: str) -> Iterator[Any]:
         with _naming(self.path):
@@ -228,7 +255,9 @@ def _naming(path: Path | None) -> Iterator[None]:
         found = str(error)
         sentence = f"cannot be read or written ({found})"
         if "full" in found:
-            sentence = "the disk is full; expected room for one more trial (every finished trial is kept)"
+            sentence = (
+                "the disk is full; expected room for one more trial (every finished trial is kept)"
+            )
         elif "not a database" in found or "malformed" in found:
             sentence = f"is not a whole SQLite file ({found}); expected a store of trials {_OLD}"
         elif "locked" in found:
@@ -242,10 +271,11 @@ def _now() -> str:
 
 @contextmanager
 def run_lock(store: Path) -> Iterator[None]:
-    """Hold the lock of the process that runs trials: a file next to the store, removed when the run ends.
+    """Hold the lock of the process that runs trials: a file next to the store, removed when the run
+    ends.
 
-    The file alone means nothing: what counts is the lock on it, which ends with its process, so a file left by a killed
-    runner is taken over.
+    The file alone means nothing: what counts is the lock on it, which ends with its process, so a
+    file left by a killed runner is taken over.
 
     Args:
         store: the store's file.
@@ -268,13 +298,18 @@ def run_lock(store: Path) -> Iterator[None]:
             os.close(descriptor)
             owner = owner_of(store) or "of a process unknown"
             raise DataError(f"{store}: found another run of it ({owner}); expected one at a time")
-        # The last owner may have removed the file between our opening and locking it: then it locks nothing.
+        # The last owner may have removed the file between our opening and locking it: then it locks
+        # nothing.
         with suppress(OSError):
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):
                 break
         os.close(descriptor)
     try:
-        content = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+        content = {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "since": time.strftime("%Y-%m-%d %H:%M:%S"),
+        }
         os.ftruncate(descriptor, 0)
         os.write(descriptor, json.dumps(content).encode())
         yield

@@ -1,4 +1,6 @@
-"""A trial, a training or a measurement: a pure function of its specification, the same on every machine."""
+"""A trial, a training or a measurement: a pure function of its specification, the same on every
+machine.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ class Surroundings:
     """What all trials of a run need besides their specifications; results do not depend on it.
 
     Args:
-        version: the version of tautrank that runs the plan; a worker of another version would mix unlike numbers.
+        version: the version of tautrank that runs the plan; a worker of another version would mix
+            unlike numbers.
         own: losses that are not of this library, to be imported.
         held: data in memory, by its fingerprint.
         threads: threads of one trial, unless its specification says how many.
@@ -57,7 +60,9 @@ class Surroundings:
 
 _Values: TypeAlias = dict[str, F64]
 RunTrial: TypeAlias = Callable[[Mapping[str, Any], Surroundings], dict[str, Any]]
-"""A function of a specification, and of what all trials need, that returns the result of a trial as JSON values."""
+"""A function of a specification, and of what all trials need, that returns the result of a trial as
+JSON values.
+"""
 
 
 def run_trial(spec: Mapping[str, Any], around: Surroundings | None = None) -> dict[str, Any]:
@@ -68,10 +73,12 @@ def run_trial(spec: Mapping[str, Any], around: Surroundings | None = None) -> di
         around: data in memory, and threads.
 
     Returns:
-        ``test``: per metric one value per test query (None if it is skipped); ``means`` by part and metric; ``valid``,
-        the validation score; ``trees``; ``trained_with``, tool and version; ``constant`` if all scores are equal;
-        ``configuration`` and ``tried`` if there was a search; ``curves`` by part; ``queries`` by part, before the
-        condition's changes. For a measurement: ``test``, ``means``, and its ``curves`` and ``points``.
+        ``test``: per metric one value per test query (None if it is skipped); ``means`` by part and
+            metric; ``valid``,
+        the validation score; ``trees``; ``trained_with``, tool and version; ``constant`` if all
+        scores are equal; ``configuration`` and ``tried`` if there was a search; ``curves`` by part;
+        ``queries`` by part, before the condition's changes. For a measurement: ``test``, ``means``,
+        and its ``curves`` and ``points``.
     """
     around = around or Surroundings()
     data = _load(spec, around)
@@ -80,37 +87,64 @@ def run_trial(spec: Mapping[str, Any], around: Surroundings | None = None) -> di
     assert data is not None
     splits, sizes = _divided(spec, data)
     metrics = [metric(name) for name in spec["metrics"]]
-    fixed = {"random_state": spec["seed"], "n_jobs": spec.get("n_jobs", around.threads), "verbose": 0}
+    fixed = {
+        "random_state": spec["seed"],
+        "n_jobs": spec.get("n_jobs", around.threads),
+        "verbose": 0,
+    }
     fixed |= {"eval_train": "train" in spec["curves"], **from_json(spec["parameters"])}
-    # The configuration that validates best by the first metric is the result; the others are told beside it.
+    # The configuration that validates best by the first metric is the result; the others are told
+    # beside it.
     best: tuple[float, tautrank.Ranker, dict[str, Any], _Values, bool] | None = None
     tried = []
     for configuration in _configurations(spec):
-        ranker = tautrank.Ranker(metric=metrics[0], **parameters_of({"loss": spec["loss"], **configuration}, fixed))
+        ranker = tautrank.Ranker(
+            metric=metrics[0], **parameters_of({"loss": spec["loss"], **configuration}, fixed)
+        )
         ranker.fit(splits.train, splits.valid)
         valid = mean_over_queries(_per_query(ranker, splits.valid, metrics[:1])[str(metrics[0])])
         scores = ranker.predict(splits.test)
-        test = {str(m): m.per_query(scores, splits.test.labels, splits.test.offsets) for m in metrics}
-        tried.append({"configuration": configuration, "valid": or_none(valid), "test": _means(test)})
+        test = {
+            str(m): m.per_query(scores, splits.test.labels, splits.test.offsets) for m in metrics
+        }
+        tried.append(
+            {"configuration": configuration, "valid": or_none(valid), "test": _means(test)}
+        )
         if best is None or metrics[0].sign * valid > metrics[0].sign * best[0]:
             best = valid, ranker, configuration, test, bool(np.ptp(scores) == 0)
     assert best is not None
     valid, ranker, configuration, test, constant = best
-    judged = {part: _per_query(ranker, getattr(splits, part), metrics) for part in spec["judged"] if part != "test"}
-    result: dict[str, Any] = {"valid": or_none(valid), "trees": int(ranker.n_trees_), "queries": sizes}
+    judged = {
+        part: _per_query(ranker, getattr(splits, part), metrics)
+        for part in spec["judged"]
+        if part != "test"
+    }
+    result: dict[str, Any] = {
+        "valid": or_none(valid),
+        "trees": int(ranker.n_trees_),
+        "queries": sizes,
+    }
     result["test"] = {name: [or_none(x) for x in values.tolist()] for name, values in test.items()}
     result["means"] = {part: _means(values) for part, values in {"test": test, **judged}.items()}
     # Constant: nothing could be split, and such a model ranks nothing; a report has to say so.
-    result |= {"constant": constant, "trained_with": f"{ranker.model_.tool} {ranker.model_.version()}"}
+    result |= {
+        "constant": constant,
+        "trained_with": f"{ranker.model_.tool} {ranker.model_.version()}",
+    }
     if spec["configurations"]:
         result |= {"configuration": configuration, "tried": tried}
     if spec["curves"]:
         history = ranker.evals_result_
-        result["curves"] = {part: [or_none(x) for x in next(iter(history[part].values()))] for part in spec["curves"]}
+        result["curves"] = {
+            part: [or_none(x) for x in next(iter(history[part].values()))]
+            for part in spec["curves"]
+        }
     return result
 
 
-def attempt(spec: Mapping[str, Any], around: Surroundings, run: RunTrial = run_trial) -> TrialOutcome:
+def attempt(
+    spec: Mapping[str, Any], around: Surroundings, run: RunTrial = run_trial
+) -> TrialOutcome:
     """Run a trial and return its outcome; never raises.
 
     Args:
@@ -125,7 +159,9 @@ def attempt(spec: Mapping[str, Any], around: Surroundings, run: RunTrial = run_t
 
     try:
         if around.version != tautrank.__version__:
-            raise DataError(f"found tautrank {tautrank.__version__}; expected {around.version}, as in the study")
+            raise DataError(
+                f"found tautrank {tautrank.__version__}; expected {around.version}, as in the study"
+            )
         import_own(around.own)
         _load(spec, around)
     except Exception as error:
@@ -143,7 +179,8 @@ def in_a_sentence(error: Exception) -> str:
     """Turn an error into one sentence.
 
     Args:
-        error: an error of this library is a sentence already; of another, its type and first line are used.
+        error: an error of this library is a sentence already; of another, its type and first line
+            are used.
 
     >>> in_a_sentence(ValueError("no such thing\\nat all"))
     'ValueError: no such thing'
@@ -154,7 +191,9 @@ def in_a_sentence(error: Exception) -> str:
     return f"{type(error).__name__}: {first}".rstrip(": ")
 
 
-def _per_query(ranker: tautrank.Ranker, part: RankingData | None, metrics: Sequence[Metric]) -> _Values:
+def _per_query(
+    ranker: tautrank.Ranker, part: RankingData | None, metrics: Sequence[Metric]
+) -> _Values:
     assert part is not None
     scores = ranker.predict(part)
     return {str(m): m.per_query(scores, part.labels, part.offsets) for m in metrics}
@@ -190,7 +229,9 @@ def _configurations(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [{}]
     if "draws" in spec:
         return random_configurations(spec["configurations"], tuple(spec["draws"]))
-    return Search(from_json(spec["search"])).draw("", spec["configurations"], (spec["study_seed"], spec["trial"]))
+    return Search(from_json(spec["search"])).draw(
+        "", spec["configurations"], (spec["study_seed"], spec["trial"])
+    )
 
 
 def _measure(spec: Mapping[str, Any], data: RankingData | Splits | None) -> dict[str, Any]:
@@ -199,7 +240,9 @@ def _measure(spec: Mapping[str, Any], data: RankingData | Splits | None) -> dict
     values = found.pop("values")
     missing = [name for name in spec["metrics"] if name not in values]
     if missing:
-        raise OptionError(f"metrics: found '{missing[0]}'; expected what is measured: {', '.join(values)}")
+        raise OptionError(
+            f"metrics: found '{missing[0]}'; expected what is measured: {', '.join(values)}"
+        )
     test = {name: list(values[name]) for name in spec["metrics"]}
     means = _means({name: np.array(of_queries, np.float64) for name, of_queries in test.items()})
     return {"test": test, "means": {"test": means}, **found}
@@ -220,23 +263,28 @@ _loading = threading.Lock()
 
 
 @lru_cache(maxsize=1)
-def _last_loaded(given: tuple[str, ...], fold: int, expected: str, in_one_piece: bool) -> RankingData | Splits | None:
+def _last_loaded(
+    given: tuple[str, ...], fold: int, expected: str, in_one_piece: bool
+) -> RankingData | Splits | None:
     data = DataSource(given).read(fold)
     if fingerprint_of(data) != expected:
         where = ", ".join(given)
-        raise DataError(f"{where}: found other data than the study was planned with; expected the same content")
+        raise DataError(
+            f"{where}: found other data than the study was planned with; expected the same content"
+        )
     return pooled(data) if in_one_piece and data is not None else data
 
 
-# ---- Measurements: figures that need lists and scores, but no model. Each is a function of data, seed and parameters
-# that returns numbers by name, lists of one value per example or query, and points for a figure.
+# ---- Measurements: figures that need lists and scores, but no model. Each is a function of data,
+# seed and parameters that returns numbers by name, lists of one value per example or query, and
+# points for a figure.
 
 
 def measure_jensen_clouds(data: RankingData | None, seed: int, **parameters: Any) -> dict[str, Any]:
     """Figure 1 of the XE-NDCG paper: the Jensen gap against the loss, one cloud per example.
 
-    Quantities: ``smallest-gap``, ``mean-gap``, ``smallest-loss`` and ``mean-loss``, one value per example; and
-    ``gap-saved``, the share of the mean gap that the best gamma saves.
+    Quantities: ``smallest-gap``, ``mean-gap``, ``smallest-loss`` and ``mean-loss``, one value per
+    example; and ``gap-saved``, the share of the mean gap that the best gamma saves.
 
     >>> sorted(measure_jensen_clouds(None, 0, examples=3, draws=5)["values"])
     ['gap-saved', 'mean-gap', 'mean-loss', 'smallest-gap', 'smallest-loss']
@@ -246,7 +294,9 @@ def measure_jensen_clouds(data: RankingData | None, seed: int, **parameters: Any
     clouds = jensen_clouds(**{**parameters, "seed": seed})
     mean_gaps = clouds.gaps.mean(axis=1)
     # Equal scores leave no gap to save.
-    left = np.divide(clouds.smallest_gaps, mean_gaps, out=np.ones_like(mean_gaps), where=mean_gaps > 0)
+    left = np.divide(
+        clouds.smallest_gaps, mean_gaps, out=np.ones_like(mean_gaps), where=mean_gaps > 0
+    )
     values = {"smallest-gap": clouds.smallest_gaps, "mean-gap": mean_gaps, "gap-saved": 1.0 - left}
     values |= {"smallest-loss": clouds.smallest_losses, "mean-loss": clouds.losses.mean(axis=1)}
     points = {"gaps": clouds.gaps.tolist(), "losses": clouds.losses.tolist()}
@@ -254,15 +304,20 @@ def measure_jensen_clouds(data: RankingData | None, seed: int, **parameters: Any
 
 
 def measure_softrank_distance(
-    data: RankingData | None, seed: int, sigma: float = 0.1, delta: float = 1.0, lists: int = 100, documents: int = 10
+    data: RankingData | None,
+    seed: int,
+    sigma: float = 0.1,
+    delta: float = 1.0,
+    lists: int = 100,
+    documents: int = 10,
 ) -> dict[str, Any]:
     """He and Liu's Theorem 2: how far SoftNDCG is from NDCG, and whether that is within its bounds.
 
-    Each list is in random order, its scores ``delta`` apart, as the theorem requires. Quantities, one value per query:
-    ``nearness``, ``1 - |NDCG - SoftNDCG|``; and whether the distance is within the bound, 1 or 0, or nothing if the
-    bound is not a number: ``within-bound`` as in the proof, ``within-bound-as-stated`` as in the theorem,
-    ``within-bound-by-contests`` for the sharper one of `tautrank.theory.softrank_ndcg_bound`. Points: the means of the
-    distance and of each bound.
+    Each list is in random order, its scores ``delta`` apart, as the theorem requires. Quantities,
+    one value per query: ``nearness``, ``1 - |NDCG - SoftNDCG|``; and whether the distance is within
+    the bound, 1 or 0, or nothing if the bound is not a number: ``within-bound`` as in the proof,
+    ``within-bound-as-stated`` as in the theorem, ``within-bound-by-contests`` for the sharper one
+    of `tautrank.theory.softrank_ndcg_bound`. Points: the means of the distance and of each bound.
 
     Args:
         data: lists with labels; None draws them as for Figure 1 of the XE-NDCG paper.
@@ -281,7 +336,9 @@ def measure_softrank_distance(
     rng = np.random.default_rng(seed)
     if data is None:
         offsets = np.arange(lists + 1) * documents
-        labels = rng.choice(len(LABEL_PROBABILITIES), lists * documents, p=LABEL_PROBABILITIES).astype(np.float64)
+        labels = rng.choice(
+            len(LABEL_PROBABILITIES), lists * documents, p=LABEL_PROBABILITIES
+        ).astype(np.float64)
     else:
         offsets, labels = data.offsets, data.labels.astype(np.float64)
     scores = delta * np.concatenate([np.zeros(0), *(rng.permutation(n) for n in np.diff(offsets))])
@@ -289,19 +346,30 @@ def measure_softrank_distance(
     distance = curve.difference[0]
     bounds = {"within-bound": curve.bound[0], "within-bound-as-stated": curve.bound_as_stated[0]}
     bounds |= {"within-bound-by-contests": curve.bound_by_contests[0]}
-    within = {n: np.where(np.isfinite(v - distance), distance <= v, np.nan) for n, v in bounds.items()}
-    finite = {n: np.where(np.isfinite(v), v, np.nan) for n, v in {"distance": distance, **bounds}.items()}
+    within = {
+        n: np.where(np.isfinite(v - distance), distance <= v, np.nan) for n, v in bounds.items()
+    }
+    finite = {
+        n: np.where(np.isfinite(v), v, np.nan) for n, v in {"distance": distance, **bounds}.items()
+    }
     points = {name: or_none(mean_over_queries(numbers)) for name, numbers in finite.items()}
     values = {"nearness": 1.0 - distance, **within}
-    return {"values": {name: [or_none(x) for x in v.tolist()] for name, v in values.items()}, "points": points}
+    return {
+        "values": {name: [or_none(x) for x in v.tolist()] for name, v in values.items()},
+        "points": points,
+    }
 
 
-def measure_directness(data: RankingData | None, seed: int, *, loss: str = "softrank") -> dict[str, Any]:
-    """He and Liu's Theorem 1: what choosing a ranker by a loss costs in the metric, and what is guaranteed.
+def measure_directness(
+    data: RankingData | None, seed: int, *, loss: str = "softrank"
+) -> dict[str, Any]:
+    """He and Liu's Theorem 1: what choosing a ranker by a loss costs in the metric, and what is
+    guaranteed.
 
-    The rankers to choose from are `tautrank.theory.spread_scorings`. Quantities, one value in all: ``directness``,
-    ``-(2 eps1 + eps2)``, so that more is more direct; ``by-means``, minus the same guarantee from means over queries;
-    ``cost``, how much worse the ranker that is best by the loss is by the metric; ``within-guarantee``, 1 or 0.
+    The rankers to choose from are `tautrank.theory.spread_scorings`. Quantities, one value in all:
+    ``directness``, ``-(2 eps1 + eps2)``, so that more is more direct; ``by-means``, minus the same
+    guarantee from means over queries; ``cost``, how much worse the ranker that is best by the loss
+    is by the metric; ``within-guarantee``, 1 or 0.
 
     Args:
         data: lists with labels.
@@ -318,7 +386,11 @@ def measure_directness(data: RankingData | None, seed: int, *, loss: str = "soft
         raise DataError("data: found none; expected lists with labels, for rankers to rank")
     scorings = spread_scorings(data.labels, data.offsets, seed=seed)
     found = directness_among(loss, scorings, data.labels, data.offsets, seed=seed)
-    values = {"directness": -found.guarantee, "by-means": -found.guarantee_of_means, "cost": found.difference}
+    values = {
+        "directness": -found.guarantee,
+        "by-means": -found.guarantee_of_means,
+        "cost": found.difference,
+    }
     values["within-guarantee"] = math.nan if math.isnan(found.margin) else float(found.margin >= 0)
     return {"values": {name: [or_none(value)] for name, value in values.items()}}
 

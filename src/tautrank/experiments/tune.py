@@ -1,6 +1,7 @@
 """`tautrank.tune`: search for the parameters that rank best on the validation data, with Optuna.
 
-Optuna's study lives in memory: trials that have ended are told to it, those of an earlier run too, so it needs no file.
+Optuna's study lives in memory: trials that have ended are told to it, those of an earlier run too,
+so it needs no file.
 """
 
 from __future__ import annotations
@@ -23,7 +24,15 @@ from tautrank.data import RankingData, Splits
 from tautrank.engines import Step
 from tautrank.errors import DataError, OptionError, require
 from tautrank.experiments.data_source import MEMORY, fingerprint_of
-from tautrank.experiments.search import PRUNED, UNFINISHED, SearchPlan, TunedTrial, Tuning, check_data, plan_search
+from tautrank.experiments.search import (
+    PRUNED,
+    UNFINISHED,
+    SearchPlan,
+    TunedTrial,
+    Tuning,
+    check_data,
+    plan_search,
+)
 from tautrank.experiments.space import Choice, Dimension, WholeNumber, parameters_of
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Store, Trial
 from tautrank.experiments.trial import Surroundings, no_answer
@@ -34,9 +43,12 @@ from tautrank.losses import Loss
 from tautrank.losses.own_losses import sendable
 from tautrank.metrics import Metric
 
-# The first trials are never pruned, and none at its first checkpoints; docs/tuning.md has the measurements.
+# The first trials are never pruned, and none at its first checkpoints; docs/tuning.md has the
+# measurements.
 _FIRST = 5
-_SEARCH = "search"  # the name under which a store keeps the specification of the search it belongs to
+_SEARCH = (
+    "search"  # the name under which a store keeps the specification of the search it belongs to
+)
 
 
 def tune(
@@ -60,14 +72,16 @@ def tune(
 ) -> Tuning:
     """Search for the parameters that rank best on the validation data, with Optuna.
 
-    Every trial trains on `train` and is judged by its best validation value of `metric`; no test data is needed.
-    Random trials depend only on `seed` and on their number, so a search that was stopped and continued, or is given
-    more trials later, is the same as one that ran in one go. The same holds for ``tpe`` with one worker. Pruning
-    compares the curve of a trial with those of earlier trials, so with several workers it depends on their timing.
+    Every trial trains on `train` and is judged by its best validation value of `metric`; no test
+    data is needed. Random trials depend only on `seed` and on their number, so a search that was
+    stopped and continued, or is given more trials later, is the same as one that ran in one go. The
+    same holds for ``tpe`` with one worker. Pruning compares the curve of a trial with those of
+    earlier trials, so with several workers it depends on their timing.
 
-    Akiba et al., *Optuna: A Next-generation Hyperparameter Optimization Framework*, KDD 2019; Bergstra and Bengio,
-    *Random Search for Hyper-Parameter Optimization*, JMLR 2012; Bergstra et al., *Algorithms for Hyper-Parameter
-    Optimization*, NIPS 2011 (``tpe``); Golovin et al., *Google Vizier*, KDD 2017 (stopping by the median).
+    Akiba et al., *Optuna: A Next-generation Hyperparameter Optimization Framework*, KDD 2019;
+    Bergstra and Bengio, *Random Search for Hyper-Parameter Optimization*, JMLR 2012; Bergstra et
+    al., *Algorithms for Hyper-Parameter Optimization*, NIPS 2011 (``tpe``); Golovin et al., *Google
+    Vizier*, KDD 2017 (stopping by the median).
 
     Args:
         train, valid: The data to train and to validate on.
@@ -75,25 +89,30 @@ def tune(
         metric: The metric to optimise; it also stops each training early.
         n_trials: The number of trials, including those that the storage holds.
         sampler: ``"random"``, or ``"tpe"``, which samples near good earlier trials.
-        space: Ranges by name: parameters of `Ranker` and of its engine, ``loss.NAME`` for parameters of the loss,
-            ``langevin.temperature`` and ``langevin.shrink_rate``; each ``("float", low, high)`` or ``("int", low,
-            high)``, with ``"log"`` at the end for a logarithmic range, or ``("choice", a, b, ...)``. Or the name of a
-            space: ``"default"`` (also None: the parameters of trees and of the loss that matter most), ``"trees"``, or
-            ``"stochasticrank"``, the one of that paper. A space with a name leaves out what is fixed.
+        space: Ranges by name: parameters of `Ranker` and of its engine, ``loss.NAME`` for
+            parameters of the loss, ``langevin.temperature`` and ``langevin.shrink_rate``; each
+            ``("float", low, high)`` or ``("int", low, high)``, with ``"log"`` at the end for a
+            logarithmic range, or ``("choice", a, b, ...)``. Or the name of a space: ``"default"``
+            (also None: the parameters of trees and of the loss that matter most), ``"trees"``, or
+            ``"stochasticrank"``, the one of that paper. A space with a name leaves out what is
+            fixed.
         storage: A file that keeps every trial, to continue from.
-        prune: Whether to stop a trial when its best value, from a quarter of the trees on, is below the median of the
-            completed trials after as many trees. The first five trials are never stopped.
+        prune: Whether to stop a trial when its best value, from a quarter of the trees on, is below
+            the median of the completed trials after as many trees. The first five trials are never
+            stopped.
         n_jobs, workers: The number of threads in all, and of processes that train in parallel.
         seed: The seed of all randomness, that of the trainings included.
         timeout: The time limit in seconds; trials still running then are given up.
-        refit: The data for the final training of the best model, `Tuning.ranker`: ``"train"``, or ``"train+valid"``
-            with the same number of trees; None trains no final model.
-        progress: A function that is called with (finished trials, all trials, a line about the last one).
-        **fixed: Parameters of `Ranker` that are the same in all trials; up to 500 trees and early stopping after 50,
-            unless given here or in `space`.
+        refit: The data for the final training of the best model, `Tuning.ranker`: ``"train"``, or
+            ``"train+valid"`` with the same number of trees; None trains no final model.
+        progress: A function that is called with (finished trials, all trials, a line about the last
+            one).
+        **fixed: Parameters of `Ranker` that are the same in all trials; up to 500 trees and early
+            stopping after 50, unless given here or in `space`.
 
     Returns:
-        A `Tuning`: ``best_params``, ``best_score``, ``trials``, ``ranker``, ``table()``, ``to_csv()``, ``to_dict()``.
+        A `Tuning`: ``best_params``, ``best_score``, ``trials``, ``ranker``, ``table()``,
+        ``to_csv()``, ``to_dict()``.
 
     >>> from tautrank.simulate import simulate_web_search
     >>> train, valid = simulate_web_search(60, n_features=16, mean_length=10).split([0.7, 0.3])
@@ -104,7 +123,13 @@ def tune(
     >>> found.ranker.score(valid) == found.best_score
     True
     """
-    how: dict[str, Any] = {"sampler": sampler, "prune": prune, "n_trials": n_trials, "timeout": timeout, "seed": seed}
+    how: dict[str, Any] = {
+        "sampler": sampler,
+        "prune": prune,
+        "n_trials": n_trials,
+        "timeout": timeout,
+        "seed": seed,
+    }
     how |= {"n_jobs": n_jobs, "workers": workers, "storage": storage, "refit": refit}
     return run_search(plan_search(loss, metric, space, fixed, **how), train, valid, progress)
 
@@ -121,13 +146,16 @@ class SearchInterrupted(KeyboardInterrupt):
         self.result = result
 
 
-def run_search(plan: SearchPlan, train: RankingData, valid: RankingData, progress: Progress | None = None) -> Tuning:
+def run_search(
+    plan: SearchPlan, train: RankingData, valid: RankingData, progress: Progress | None = None
+) -> Tuning:
     """Run the trials of a plan that its storage does not hold yet, and train the best model.
 
     Args:
         plan: The search.
         train, valid: The data to train and to validate on.
-        progress: A function that is called with (finished trials, all trials, a line about the last one).
+        progress: A function that is called with (finished trials, all trials, a line about the last
+            one).
     """
     check_data(plan, train, valid)
     deadline = None if plan.timeout is None else time.monotonic() + plan.timeout
@@ -137,7 +165,9 @@ def run_search(plan: SearchPlan, train: RankingData, valid: RankingData, progres
     unfinished, tell = "", progress or no_answer
 
     def result() -> Tuning:
-        return Tuning(plan, tuple(ended[number] for number in sorted(ended) if number < plan.n_trials))
+        return Tuning(
+            plan, tuple(ended[number] for number in sorted(ended) if number < plan.n_trials)
+        )
 
     with _open_store(plan, spec) as store, store.running():
         proposer = Proposer(plan)
@@ -145,7 +175,11 @@ def run_search(plan: SearchPlan, train: RankingData, valid: RankingData, progres
             ended[trial.number] = trial
             proposer.repeat(trial)
         waiting = [number for number in range(plan.n_trials) if number not in ended]
-        tell(len(result().trials), plan.n_trials, f"continuing after {len(result().trials)} trials" if ended else "")
+        tell(
+            len(result().trials),
+            plan.n_trials,
+            f"continuing after {len(result().trials)} trials" if ended else "",
+        )
         n = min(plan.workers, len(waiting))
         own = sendable([*plan.losses, plan.metric]) if n > 1 else ()
         threads = max(1, job_count(plan.n_jobs) // plan.workers)
@@ -155,7 +189,9 @@ def run_search(plan: SearchPlan, train: RankingData, valid: RankingData, progres
         # A trial that lost its process is left unfinished; the next run proposes it again.
         how: dict[str, Any] = {"deadline": deadline, "most_losses": 1, "lost": IMPOSSIBLE}
         try:
-            for job, outcome in run_trials(n, run, trials, around, answer=proposer.falls_behind, **how):
+            for job, outcome in run_trials(
+                n, run, trials, around, answer=proposer.falls_behind, **how
+            ):
                 trial = TunedTrial.of(job, outcome)
                 proposer.end(trial)
                 if trial.state == UNFINISHED:
@@ -169,18 +205,26 @@ def run_search(plan: SearchPlan, train: RankingData, valid: RankingData, progres
     found = result()
     if not found.has_best:
         raise _nothing_found(found, unfinished)
-    return found if plan.refit is None else dataclasses.replace(found, ranker=_refit(found, train, valid))
+    return (
+        found
+        if plan.refit is None
+        else dataclasses.replace(found, ranker=_refit(found, train, valid))
+    )
 
 
 def run_search_trial(
-    spec: Mapping[str, Any], around: Surroundings, *, plan: SearchPlan, deadline: float | None = None
+    spec: Mapping[str, Any],
+    around: Surroundings,
+    *,
+    plan: SearchPlan,
+    deadline: float | None = None,
 ) -> dict[str, Any]:
     """Train the configuration of a trial, and return the fields of a `TunedTrial`.
 
     Args:
         spec: The specification of the trial.
-        around: The data, and what all trials need; it is told the number of trees and the best validation value so far
-            at each checkpoint, and the trial is pruned if it answers True.
+        around: The data, and what all trials need; it is told the number of trees and the best
+            validation value so far at each checkpoint, and the trial is pruned if it answers True.
         plan: The search.
         deadline: When to stop, by `time.monotonic`.
     """
@@ -201,12 +245,16 @@ def run_search_trial(
     parameters = {**parameters_of(spec["configuration"], plan.fixed), "n_jobs": around.threads}
     tautrank.Ranker(metric=plan.metric, **parameters).fit(data.train, data.valid, callbacks=[watch])
     if math.isnan(found["score"]):
-        raise DataError(f"{plan.metric} of the validation data is not a number; expected a query that counts")
+        raise DataError(
+            f"{plan.metric} of the validation data is not a number; expected a query that counts"
+        )
     return found
 
 
 def _refit(found: Tuning, train: RankingData, valid: RankingData) -> tautrank.Ranker:
-    ranker = tautrank.Ranker(**{**found.best_params, "metric": found.metric, "n_jobs": found.plan.n_jobs})
+    ranker = tautrank.Ranker(
+        **{**found.best_params, "metric": found.metric, "n_jobs": found.plan.n_jobs}
+    )
     if found.plan.refit == "train":
         return ranker.fit(train, valid)
     return ranker.fit(RankingData.concat([train, valid], repeated="separate"))
@@ -215,7 +263,11 @@ def _refit(found: Tuning, train: RankingData, valid: RankingData) -> tautrank.Ra
 def _describe(found: Tuning, trial: TunedTrial) -> str:
     """Return a line about a trial that has just ended."""
     pruned = f"pruned after {trial.grown} trees at " if trial.state == PRUNED else ""
-    how = f"failed: {trial.error}" if trial.state == FAILED else f"{pruned}{found.metric} {trial.score:.4f}"
+    how = (
+        f"failed: {trial.error}"
+        if trial.state == FAILED
+        else f"{pruned}{found.metric} {trial.score:.4f}"
+    )
     text = f"trial {trial.number} {how}"
     if found.has_best and found.best is not trial:
         text += f" (best {found.best_score:.4f}, trial {found.best.number})"
@@ -225,7 +277,9 @@ def _describe(found: Tuning, trial: TunedTrial) -> str:
 def _nothing_found(found: Tuning, unfinished: str) -> Exception:
     failed = next((trial for trial in found.trials if trial.state == FAILED), None)
     if failed is not None:
-        return DataError(f"space: found no trial that can be trained, trial {failed.number} failed: {failed.error}")
+        return DataError(
+            f"space: found no trial that can be trained, trial {failed.number} failed: {failed.error}"
+        )
     if unfinished:
         return DataError(f"trials: found none that ended, {unfinished}; expected at least one")
     late = f"found no trial that ended in {found.plan.timeout:g} seconds"
@@ -239,7 +293,9 @@ def _open_store(plan: SearchPlan, spec: Mapping[str, Any]) -> Store:
     found = json.loads(store.meta[_SEARCH])
     if found != spec:
         store.close()
-        raise DataError(f"{path}: holds another search, {_difference(found, spec)}, or another file")
+        raise DataError(
+            f"{path}: holds another search, {_difference(found, spec)}, or another file"
+        )
     return store
 
 
@@ -249,7 +305,9 @@ def _difference(found: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
     if name == "data":
         return "on other data; expected the same data"
     old, new = (spec.get(name, "none") for spec in (found, expected))
-    old, new = (", ".join(map(str, value)) if isinstance(value, list) else value for value in (old, new))
+    old, new = (
+        ", ".join(map(str, value)) if isinstance(value, list) else value for value in (old, new)
+    )
     return f"with {name} {old}; found {new}, expected the same"
 
 
@@ -277,8 +335,8 @@ class Proposer:
     def propose(self, number: int) -> dict[str, Any]:
         """Return the configuration of a trial: the loss, and a value for every range of its space.
 
-        The random numbers depend on the seed and on `number` alone, so a search that is continued draws what it would
-        have drawn in one run.
+        The random numbers depend on the seed and on `number` alone, so a search that is continued
+        draws what it would have drawn in one run.
 
         Args:
             number: The number of the trial, from 0.
@@ -291,10 +349,14 @@ class Proposer:
         losses = self._plan.losses
         loss = losses[0] if len(losses) == 1 else str(trial.suggest_categorical("loss", losses))
         space = self._plan.spaces[losses.index(loss)]
-        values = {name: _suggest(trial, key, space[name]) for name, key in self._plan.keys(loss).items()}
+        values = {
+            name: _suggest(trial, key, space[name]) for name, key in self._plan.keys(loss).items()
+        }
         return {"loss": loss, **values}
 
-    def trials(self, numbers: list[int], search: Mapping[str, Any], deadline: float | None) -> Iterator[Trial]:
+    def trials(
+        self, numbers: list[int], search: Mapping[str, Any], deadline: float | None
+    ) -> Iterator[Trial]:
         """Propose trials, as they are asked for.
 
         Args:
@@ -306,7 +368,12 @@ class Proposer:
         for number in numbers:
             if deadline is not None and time.monotonic() > deadline:
                 return
-            spec = {"search": digest(search), "data": source, "number": number, "configuration": self.propose(number)}
+            spec = {
+                "search": digest(search),
+                "data": source,
+                "number": number,
+                "configuration": self.propose(number),
+            }
             yield Trial(number, digest(spec), spec)
 
     def falls_behind(self, trial: Trial, progress: tuple[int, float]) -> bool:
@@ -328,7 +395,9 @@ class Proposer:
             trial: The trial.
         """
         keys = {"loss": "loss", **self._plan.keys(trial.configuration["loss"])}
-        self._study.enqueue_trial({keys[name]: value for name, value in trial.configuration.items()})
+        self._study.enqueue_trial(
+            {keys[name]: value for name, value in trial.configuration.items()}
+        )
         self.propose(trial.number)
         for trees, best in zip(self._plan.checkpoints, trial.curve, strict=False):
             self._running[trial.number].report(best, trees)

@@ -1,4 +1,6 @@
-"""What runs trials: this process, processes of this machine, or a Dask cluster; all give the same results."""
+"""What runs trials: this process, processes of this machine, or a Dask cluster; all give the same
+results.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,14 @@ from tautrank.data.distributed import connect, in_one_sentence
 from tautrank.errors import DataError, OptionError, require
 from tautrank.experiments.plan import Plan
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Store, Trial, TrialOutcome
-from tautrank.experiments.trial import RunTrial, Surroundings, attempt, forget_data, no_answer, run_trial
+from tautrank.experiments.trial import (
+    RunTrial,
+    Surroundings,
+    attempt,
+    forget_data,
+    no_answer,
+    run_trial,
+)
 from tautrank.losses.own_losses import OwnLoss, sendable
 
 Progress: TypeAlias = Callable[[int, int, str], None]
@@ -36,7 +45,9 @@ Workers: TypeAlias = Callable[[Sequence[Trial], Surroundings], Ended]
 """What runs trials."""
 
 MOST_LOSSES = 3
-"""How often a trial may lose its process before it is given up: one too big for its machine ends there."""
+"""How often a trial may lose its process before it is given up: one too big for its machine ends
+there.
+"""
 
 _NEEDS_DASK = "running trials on a cluster needs Dask"
 _READY, _ASKS, _DONE, _DIED = "ready", "asks", "done", "died"
@@ -53,19 +64,23 @@ def run_trials(
     most_losses: int = MOST_LOSSES,
     lost: str = FAILED,
 ) -> Ended:
-    """Run trials in this process one after the other, or in others; each comes back, in any order, with its outcome.
+    """Run trials in this process one after the other, or in others; each comes back, in any order,
+    with its outcome.
 
-    Processes are started afresh: a forked one would inherit OpenMP threads that no longer run. If one dies, its trial
-    is given to another. When this process dies, so do they; what is not finished when the iterator is closed is given
-    up.
+    Processes are started afresh: a forked one would inherit OpenMP threads that no longer run. If
+    one dies, its trial is given to another. When this process dies, so do they; what is not
+    finished when the iterator is closed is given up.
 
     Args:
         n: the number of processes; 1 for this process. As many as trials are enough.
-        run: the function that runs a trial; a `functools.partial` of one brings what all trials need.
-        trials: the trials; the next one is taken when a process is free and the last outcome has been taken.
+        run: the function that runs a trial; a `functools.partial` of one brings what all trials
+            need.
+        trials: the trials; the next one is taken when a process is free and the last outcome has
+            been taken.
         around: what all trials need.
         answer: the function that answers a trial that asks, given the trial and what it sent.
-        deadline: the time, by `time.monotonic`, at which to give up what other processes are running.
+        deadline: the time, by `time.monotonic`, at which to give up what other processes are
+            running.
         most_losses: how often a trial may lose its process.
         lost: the status of a trial that lost its processes as often.
     """
@@ -85,11 +100,17 @@ def run_trials(
                 given = again.popleft() if again else next(source, None)
                 if given is None:
                     break
-                process = idle.pop() if idle else stack.enter_context(closing(_Process(run, around)))
+                process = (
+                    idle.pop() if idle else stack.enter_context(closing(_Process(run, around)))
+                )
                 processes[process.connection], process.trial = process, given
                 process.send(given.spec)
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            ready = wait(list(processes), left) if any(process.trial for process in processes.values()) else []
+            ready = (
+                wait(list(processes), left)
+                if any(process.trial for process in processes.values())
+                else []
+            )
             if not ready:
                 return
             for connection in ready:
@@ -122,8 +143,8 @@ def _loss(times: int, how: str) -> str:
 def ignoring_ctrl_c() -> Iterator[None]:
     """Start processes in this block that ignore Ctrl-C, which reaches every process of a terminal.
 
-    A process inherits the signals its parent blocks, so it ignores Ctrl-C from its first moment, imports included; the
-    parent gets what came meanwhile when the block ends.
+    A process inherits the signals its parent blocks, so it ignores Ctrl-C from its first moment,
+    imports included; the parent gets what came meanwhile when the block ends.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
@@ -145,7 +166,8 @@ class _Process:
         self._process = context.Process(target=_work, args=(theirs, run, around), daemon=True)
         with ignoring_ctrl_c():
             self._process.start()
-        # With the other end closed here, the death of the process is the end of what can be received.
+        # With the other end closed here, the death of the process is the end of what can be
+        # received.
         theirs.close()
         self.trial: Trial | None = None
         self._is_ready = False
@@ -166,7 +188,9 @@ class _Process:
             if not self._is_ready:
                 found = f"a new process ended before it was ready ({how})"
                 hint = "a script needs its 'if __name__ == \"__main__\":', and workers=1 needs no processes"
-                raise OptionError(f"workers: {found}; expected one that can start ({hint})") from None
+                raise OptionError(
+                    f"workers: {found}; expected one that can start ({hint})"
+                ) from None
             return _DIED, how
         self._is_ready = True
         return kind, content
@@ -206,7 +230,8 @@ def _die_with_parent() -> None:
 
 
 def run_here(n: int, trials: Sequence[Trial], around: Surroundings) -> Ended:
-    """Run trials in processes of this machine, one trial in each; a single one is this process itself.
+    """Run trials in processes of this machine, one trial in each; a single one is this process
+    itself.
 
     Args:
         n: the number of processes.
@@ -221,12 +246,12 @@ def run_here(n: int, trials: Sequence[Trial], around: Surroundings) -> Ended:
 def run_on_dask(address: str, n: int, trials: Sequence[Trial], around: Surroundings) -> Ended:
     """Run trials on the workers of a Dask scheduler (the `distributed` extra).
 
-    Each needs this version of tautrank, and the data at the same path. A worker that is lost loses nothing: Dask gives
-    its trials to others, a few times.
+    Each needs this version of tautrank, and the data at the same path. A worker that is lost loses
+    nothing: Dask gives its trials to others, a few times.
 
     Args:
-        address: the address of the scheduler (``tcp://host:8786``), its scheduler file, or ``local`` for a cluster on
-            this machine.
+        address: the address of the scheduler (``tcp://host:8786``), its scheduler file, or
+            ``local`` for a cluster on this machine.
         n: the number of worker processes of a local cluster.
         trials: the trials.
         around: what all of them need; data in memory is sent to each worker once.
@@ -237,8 +262,12 @@ def run_on_dask(address: str, n: int, trials: Sequence[Trial], around: Surroundi
         client = connect(address, n, stack, "--dask")
         shared = client.scatter(around, broadcast=True, hash=False) if around.held else around
         by_key = {f"tautrank-{trial.key}": trial for trial in trials}
-        # A result is a pure function of the key, but one that an earlier run left half-way must not be waited for.
-        futures = [client.submit(attempt, trial.spec, shared, key=key, pure=False) for key, trial in by_key.items()]
+        # A result is a pure function of the key, but one that an earlier run left half-way must not
+        # be waited for.
+        futures = [
+            client.submit(attempt, trial.spec, shared, key=key, pure=False)
+            for key, trial in by_key.items()
+        ]
         stack.callback(_forget, client, futures)
         stack.enter_context(in_one_sentence(client))
         for future in dask.as_completed(futures):
@@ -251,12 +280,16 @@ def run_on_dask(address: str, n: int, trials: Sequence[Trial], around: Surroundi
             else:
                 # `attempt` raises nothing: what arrives here is a worker that cannot run it.
                 found = f"a worker cannot run trials ({type(error).__name__}: {error})"
-                raise DataError(f"{address}: {found}; expected workers with tautrank {tautrank.__version__}")
+                raise DataError(
+                    f"{address}: {found}; expected workers with tautrank {tautrank.__version__}"
+                )
             future.release()
 
 
 def _forget(client: Any, futures: list[Any]) -> None:
-    """Give up what is still running, so that a cluster that outlives the run does not go on with it."""
+    """Give up what is still running, so that a cluster that outlives the run does not go on with
+    it.
+    """
     with suppress(Exception):
         client.cancel([future for future in futures if not future.done()], force=True)
 
@@ -279,9 +312,15 @@ def choose_workers(workers: int, dask: str = "") -> Workers:
 
 
 def run_waiting(
-    plan: Plan, store: Store, workers: Workers, progress: Progress | None = None, threads: int = 1, retry: bool = False
+    plan: Plan,
+    store: Store,
+    workers: Workers,
+    progress: Progress | None = None,
+    threads: int = 1,
+    retry: bool = False,
 ) -> None:
-    """Run the trials of a plan that a store lacks; each is in the store before the next is waited for.
+    """Run the trials of a plan that a store lacks; each is in the store before the next is waited
+    for.
 
     Args:
         plan: the plan.
@@ -291,7 +330,11 @@ def run_waiting(
         threads: threads of one trial, unless the plan says how many.
         retry: run failed trials again too.
     """
-    held = {mark: plan.data.held[fold - 1] for fold, mark in plan.fingerprints} if plan.data.held else {}
+    held = (
+        {mark: plan.data.held[fold - 1] for fold, mark in plan.fingerprints}
+        if plan.data.held
+        else {}
+    )
     around = Surroundings(held=held, threads=threads)
     with store.running():
         waiting, size = unfinished(plan, store, retry=retry), plan.size
@@ -328,4 +371,6 @@ def own_losses_of(trials: Sequence[Trial], needed_by: str) -> tuple[OwnLoss, ...
         needed_by: the argument that asks for other processes.
     """
     trained = [trial.spec for trial in trials if "loss" in trial.spec]
-    return sendable([name for spec in trained for name in (spec["loss"], *spec["metrics"])], needed_by)
+    return sendable(
+        [name for spec in trained for name in (spec["loss"], *spec["metrics"])], needed_by
+    )

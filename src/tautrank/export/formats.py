@@ -1,25 +1,28 @@
-"""The formats that are text, what their writers are given, and its numbers as another system has them.
+"""The formats that are text, what their writers are given, and its numbers as another system has
+them.
 
 Thresholds and leaves are written such that every document goes the same way.
 
-**Solr**'s MultipleAdditiveTreesModel reads thresholds and leaves as float32, adds 1e-6 to every threshold, sends a
-document left if its value is at most that sum, and adds the leaves in float32. Since version 9.2 it can distinguish
-missing values from 0.
+**Solr**'s MultipleAdditiveTreesModel reads thresholds and leaves as float32, adds 1e-6 to every
+threshold, sends a document left if its value is at most that sum, and adds the leaves in float32.
+Since version 9.2 it can distinguish missing values from 0.
 
-**RankLib** reads thresholds and leaves as float32, sends a document left if its value is at most the threshold, reads a
-missing value as 0, and adds the leaves in float32. Features have numbers, from 1.
+**RankLib** reads thresholds and leaves as float32, sends a document left if its value is at most
+the threshold, reads a missing value as 0, and adds the leaves in float32. Features have numbers,
+from 1.
 
-For the **plugins**, a model is the body of a ``_createmodel`` request. They read two kinds of trees. ``model/ranklib``
-tests ``value <= threshold`` and reads a missing value as 0, in every version: this is what LightGBM does.
-``model/xgboost+json`` tests ``value < threshold``; what it does with a missing value has changed from version to
-version. So each tool's trees are written as the kind that works as the tool does. OpenSearch's plugin sends missing
-values where each split says since July 2026 (opensearch-learning-to-rank-base#379): with ``directions`` all trees are
-written for that.
+For the **plugins**, a model is the body of a ``_createmodel`` request. They read two kinds of
+trees. ``model/ranklib`` tests ``value <= threshold`` and reads a missing value as 0, in every
+version: this is what LightGBM does. ``model/xgboost+json`` tests ``value < threshold``; what it
+does with a missing value has changed from version to version. So each tool's trees are written as
+the kind that works as the tool does. OpenSearch's plugin sends missing values where each split says
+since July 2026 (opensearch-learning-to-rank-base#379): with ``directions`` all trees are written
+for that.
 
-**Vespa** (``lightgbm("model.json")`` in a rank profile) reads the JSON that LightGBM dumps, but tests
-``value < threshold`` where LightGBM tests ``<=``, sends every missing value where ``default_left`` says, and requires
-an objective. So thresholds are the next doubles above the model's, and ``default_left`` says where LightGBM sends
-missing values. Vespa computes with doubles.
+**Vespa** (``lightgbm("model.json")`` in a rank profile) reads the JSON that LightGBM dumps, but
+tests ``value < threshold`` where LightGBM tests ``<=``, sends every missing value where
+``default_left`` says, and requires an objective. So thresholds are the next doubles above the
+model's, and ``default_left`` says where LightGBM sends missing values. Vespa computes with doubles.
 """
 
 from __future__ import annotations
@@ -47,7 +50,8 @@ from tautrank.ranker.list_features import ListFeatures
 _MOST_NAMED = 3
 # What Solr adds to every threshold, in float32.
 SOLR_SLACK = np.float32(1e-6)
-# LightGBM's thresholds next to 0 have this size: no value lies between them and where Solr can put them.
+# LightGBM's thresholds next to 0 have this size: no value lies between them and where Solr can put
+# them.
 _ZERO = np.float32(1e-35)
 _RANK_FEATURE = re.compile(r"[A-Za-z_]\w*(\([^()]*(\([^()]*\)[^()]*)*\))?(\.\w+)*")
 # LightGBM separates names by spaces, and writes them into JSON unescaped.
@@ -85,10 +89,16 @@ class Export:
 
     @property
     def depends_on_missing(self) -> str:
-        """The features whose missing values go elsewhere than 0, for a sentence; empty if there are none."""
-        columns = sorted({int(column) for tree in self.trees for column in tree.feature[tree.depends_on_missing]})
+        """The features whose missing values go elsewhere than 0, for a sentence; empty if there are
+        none.
+        """
+        columns = sorted(
+            {int(column) for tree in self.trees for column in tree.feature[tree.depends_on_missing]}
+        )
         named = ", ".join(f"'{self.names[column]}'" for column in columns[:_MOST_NAMED])
-        return named + (f" and {len(columns) - _MOST_NAMED} more features" if len(columns) > _MOST_NAMED else "")
+        return named + (
+            f" and {len(columns) - _MOST_NAMED} more features" if len(columns) > _MOST_NAMED else ""
+        )
 
     def warn_of_missing(self, effect: str) -> None:
         """Warn if the model distinguishes missing values from 0.
@@ -97,7 +107,9 @@ class Export:
             effect: what the other system does, for the sentence.
         """
         if self.depends_on_missing:
-            self.warn(f"the model tells missing values of {self.depends_on_missing} from 0, {effect}")
+            self.warn(
+                f"the model tells missing values of {self.depends_on_missing} from 0, {effect}"
+            )
 
     def warn(self, sentence: str) -> None:
         """Warn about what the other system does differently.
@@ -109,11 +121,12 @@ class Export:
 
 
 def solr_thresholds(thresholds: F64) -> tuple[F32, F32]:
-    """Return what to write for Solr, and the thresholds it compares with: the former plus `SOLR_SLACK`, in float32.
+    """Return what to write for Solr, and the thresholds it compares with: the former plus
+    `SOLR_SLACK`, in float32.
 
-    They are those of `greatest_float32`, except near 0 and below powers of two, where no float32 plus the slack gives
-    that number; there it is the next one below that can be reached. 0 can be reached, so it stays on its side of every
-    threshold.
+    They are those of `greatest_float32`, except near 0 and below powers of two, where no float32
+    plus the slack gives that number; there it is the next one below that can be reached. 0 can be
+    reached, so it stays on its side of every threshold.
 
     Args:
         thresholds: doubles.
@@ -152,7 +165,9 @@ def float32_leaves(leaves: F64) -> F32:
     wrong = ~np.isfinite(single)
     if wrong.any():
         expected = "at most 3.4e+38, the largest float32"
-        raise DataError(f"model: a leaf adds {leaves[wrong][0]:g} to the score; expected {expected}")
+        raise DataError(
+            f"model: a leaf adds {leaves[wrong][0]:g} to the score; expected {expected}"
+        )
     return single
 
 
@@ -168,7 +183,9 @@ def float32_text(number: np.float32) -> str:
     return str(number) if np.isfinite(number) else ("Infinity" if number > 0 else "-Infinity")
 
 
-def _nested_json(tree: Tree, marks: Sequence[str], split: Callable[[int, int], Any], leaf: Callable[[int], Any]) -> str:
+def _nested_json(
+    tree: Tree, marks: Sequence[str], split: Callable[[int, int], Any], leaf: Callable[[int], Any]
+) -> str:
     """Write a tree as JSON in which every split holds its children.
 
     Args:
@@ -179,7 +196,11 @@ def _nested_json(tree: Tree, marks: Sequence[str], split: Callable[[int, int], A
     """
 
     def texts(node: int, depth: int) -> tuple[str, str, str]:
-        return json.dumps(split(node, depth), ensure_ascii=False)[:-1] + marks[0], marks[1], marks[2]
+        return (
+            json.dumps(split(node, depth), ensure_ascii=False)[:-1] + marks[0],
+            marks[1],
+            marks[2],
+        )
 
     return tree.nested_text(texts, lambda node, _: json.dumps(leaf(node)))
 
@@ -197,7 +218,10 @@ def solr_model(export: Export) -> str:
     _warn_of_moved_thresholds(export)
     # Solr computes every feature that a model lists.
     used = sorted({int(column) for tree in trees for column in tree.feature}) or range(len(names))
-    head: dict[str, object] = {"class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel", "name": export.name}
+    head: dict[str, object] = {
+        "class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel",
+        "name": export.name,
+    }
     if export.store is not None:
         head["store"] = export.store
     head["features"] = [{"name": names[column]} for column in used]
@@ -214,7 +238,11 @@ def _root(tree: Tree, names: Sequence[str], with_missing: bool) -> str:
     def split(node: int, _: int) -> dict[str, Any]:
         # Solr fails at a missing value if a split does not say where it goes.
         side = {"missing": "left" if tree.missing_left[node] else "right"} if with_missing else {}
-        return {"feature": names[tree.feature[node]], "threshold": float32_text(thresholds[node]), **side}
+        return {
+            "feature": names[tree.feature[node]],
+            "threshold": float32_text(thresholds[node]),
+            **side,
+        }
 
     marks = ', "left": ', ', "right": ', "}"
     return _nested_json(tree, marks, split, lambda leaf: {"value": float32_text(leaves[leaf])})
@@ -252,7 +280,8 @@ def plugin_model(export: Export) -> str:
 
 
 def _xgboost_json(tree: Tree, names: Sequence[str]) -> str:
-    """Return a tree as XGBoost dumps it: a document goes to ``yes`` if its float32 value is below the condition.
+    """Return a tree as XGBoost dumps it: a document goes to ``yes`` if its float32 value is below
+    the condition.
 
     Args:
         tree: the tree.
@@ -263,7 +292,9 @@ def _xgboost_json(tree: Tree, names: Sequence[str]) -> str:
     """
     # JSON has no infinity.
     most = np.finfo(np.float32).max
-    conditions = np.clip(np.nextafter(greatest_float32(tree.threshold), np.float32(math.inf)), -most, most)
+    conditions = np.clip(
+        np.nextafter(greatest_float32(tree.threshold), np.float32(math.inf)), -most, most
+    )
     leaves = float32_leaves(tree.leaf)
 
     def number(child: int) -> int:
@@ -277,7 +308,9 @@ def _xgboost_json(tree: Tree, names: Sequence[str]) -> str:
         return {"nodeid": node, "depth": depth, **asked, **ways}
 
     marks = ', "children": [', ", ", "]}"
-    return _nested_json(tree, marks, split, lambda leaf: {"nodeid": number(~leaf), "leaf": float(leaves[leaf])})
+    return _nested_json(
+        tree, marks, split, lambda leaf: {"nodeid": number(~leaf), "leaf": float(leaves[leaf])}
+    )
 
 
 def ranklib_model(export: Export) -> str:
@@ -309,11 +342,20 @@ def _ranklib_text(trees: Sequence[Tree]) -> str:
 def _ranklib_tree(tree: Tree) -> str:
     thresholds, leaves = greatest_float32(tree.threshold), float32_leaves(tree.leaf)
 
-    # One element per line: RankLib joins the lines, and reads white space between elements as a child.
+    # One element per line: RankLib joins the lines, and reads white space between elements as a
+    # child.
     def split(node: int, depth: int) -> tuple[str, str, str]:
-        indent, feature, threshold = "\t" * (depth + 3), tree.feature[node] + 1, float32_text(thresholds[node])
+        indent, feature, threshold = (
+            "\t" * (depth + 3),
+            tree.feature[node] + 1,
+            float32_text(thresholds[node]),
+        )
         question = f"{indent}<feature> {feature} </feature>\n{indent}<threshold> {threshold} </threshold>\n"
-        left, right, end = f'{indent}<split pos="left">\n', f'{indent}<split pos="right">\n', f"{indent}</split>\n"
+        left, right, end = (
+            f'{indent}<split pos="left">\n',
+            f'{indent}<split pos="right">\n',
+            f"{indent}</split>\n",
+        )
         return question + left, end + right, end
 
     def output(leaf: int, depth: int) -> str:
@@ -326,12 +368,15 @@ def vespa_model(export: Export) -> str:
     """Return a file for the ``models`` folder of a Vespa application.
 
     Args:
-        export: the model to write; its features are rank features, or functions of the rank profile.
+        export: the model to write; its features are rank features, or functions of the rank
+            profile.
     """
     for name in export.names:
         if not _RANK_FEATURE.fullmatch(name):
             expected = "names such as bm25(title), attribute(price) or the name of a function"
-            raise OptionError(f"features: found '{name}', which is not a rank feature of Vespa; expected {expected}")
+            raise OptionError(
+                f"features: found '{name}', which is not a rank feature of Vespa; expected {expected}"
+            )
     head = {
         "name": "tree",
         "version": "v4",
@@ -348,7 +393,12 @@ def vespa_model(export: Export) -> str:
         f'{{"tree_index": {number}, "num_leaves": {tree.leaf.size}, "tree_structure": {_structure(tree)}}}'
         for number, tree in enumerate(export.trees)
     ]
-    return json.dumps(head, ensure_ascii=False)[:-1] + ', "tree_info": [\n' + ",\n".join(texts) + "\n]}\n"
+    return (
+        json.dumps(head, ensure_ascii=False)[:-1]
+        + ', "tree_info": [\n'
+        + ",\n".join(texts)
+        + "\n]}\n"
+    )
 
 
 def _structure(tree: Tree) -> str:
@@ -356,7 +406,11 @@ def _structure(tree: Tree) -> str:
     thresholds = np.minimum(np.nextafter(tree.threshold, math.inf), np.finfo(np.float64).max)
 
     def split(node: int, _: int) -> dict[str, Any]:
-        asked = {"split_feature": int(tree.feature[node]), "threshold": float(thresholds[node]), "decision_type": "<="}
+        asked = {
+            "split_feature": int(tree.feature[node]),
+            "threshold": float(thresholds[node]),
+            "decision_type": "<=",
+        }
         return {**asked, "default_left": bool(tree.missing_left[node]), "missing_type": "NaN"}
 
     marks = ', "left_child": ', ', "right_child": ', "}"
@@ -364,10 +418,12 @@ def _structure(tree: Tree) -> str:
 
 
 def lightgbm_text(export: Export) -> str:
-    """Return what ``lightgbm.Booster(model_file=...)`` reads; its ``predict(X, raw_score=True)`` gives the scores.
+    """Return what ``lightgbm.Booster(model_file=...)`` reads; its ``predict(X, raw_score=True)``
+    gives the scores.
 
     Args:
-        export: the model to write; where no names are known, LightGBM's ``Column_0, Column_1, ...`` stay.
+        export: the model to write; where no names are known, LightGBM's ``Column_0, Column_1, ...``
+            stay.
     """
     model, names = export.model, export.names
     if not isinstance(model, LightGBMModel):
@@ -378,7 +434,15 @@ def lightgbm_text(export: Export) -> str:
         return text
     for name, character in itertools.product(names, _FORBIDDEN):
         if character in name:
-            raise OptionError(f"features: LightGBM cannot read the name '{name}'; expected names without '{character}'")
-    text = re.sub(r"^feature_names=.*$", lambda _: f"feature_names={' '.join(names)}", text, count=1, flags=re.M)
+            raise OptionError(
+                f"features: LightGBM cannot read the name '{name}'; expected names without '{character}'"
+            )
+    text = re.sub(
+        r"^feature_names=.*$",
+        lambda _: f"feature_names={' '.join(names)}",
+        text,
+        count=1,
+        flags=re.M,
+    )
     # LightGBM writes the names once more, with what they have gained.
     return str(package("lightgbm").Booster(model_str=text).model_to_string(num_iteration=-1))

@@ -1,9 +1,10 @@
-"""ONNX: a TreeEnsembleRegressor that compares and adds doubles, or a network, behind the nodes of list features.
+"""ONNX: a TreeEnsembleRegressor that compares and adds doubles, or a network, behind the nodes of
+list features.
 
 With list features, or a network with self-attention, the input is the documents of one list.
 
-onnxmltools converts LightGBM models too, but only of losses that LightGBM has, and it rounds thresholds to the nearest
-float32, which sends some documents the other way.
+onnxmltools converts LightGBM models too, but only of losses that LightGBM has, and it rounds
+thresholds to the nearest float32, which sends some documents the other way.
 """
 
 from __future__ import annotations
@@ -23,15 +24,19 @@ from tautrank.ranker.list_features import ListFeatures
 # Old enough for every runtime of recent years; trees have doubles since version 3.
 _IR_VERSION = 8
 _OPSETS = {"": 15, "ai.onnx.ml": 3}
-_ADDING, _NORMALISING = 16, 17  # the first versions whose ScatterElements adds up, and that normalise layers
+_ADDING, _NORMALISING = (
+    16,
+    17,
+)  # the first versions whose ScatterElements adds up, and that normalise layers
 
 
 def onnx_model(export: Export) -> bytes:
-    """Return a model from ``features`` (float32, documents by columns) to ``scores`` (documents by 1).
+    """Return a model from ``features`` (float32, documents by columns) to ``scores`` (documents by
+    1).
 
     Args:
-        export: the model to write; the names of its features are kept as metadata. If it has list features or
-            self-attention, the documents are those of one list.
+        export: the model to write; the names of its features are kept as metadata. If it has list
+            features or self-attention, the documents are those of one list.
     """
     made, opsets = Nodes(), dict(_OPSETS)
     helper, single = made.onnx.helper, made.onnx.TensorProto.FLOAT
@@ -49,22 +54,33 @@ def onnx_model(export: Export) -> bytes:
             key: made.tensor(key, values) if key.endswith("_as_tensor") else values.tolist()
             for key, values in joined.items()
         }
-        given |= {"n_targets": 1, "aggregate_function": "SUM", "post_transform": "NONE", "domain": "ai.onnx.ml"}
+        given |= {
+            "n_targets": 1,
+            "aggregate_function": "SUM",
+            "post_transform": "NONE",
+            "domain": "ai.onnx.ml",
+        }
         made.put("TreeEnsembleRegressor", made.cast("DOUBLE", columns), result="scores", **given)
     features = helper.make_tensor_value_info("features", single, [None, len(export.names)])
     scores = helper.make_tensor_value_info("scores", single, [None, 1])
     graph = helper.make_graph(made.nodes, export.name, [features], [scores], made.constants)
     needs = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
-    model = helper.make_model(graph, ir_version=_IR_VERSION, producer_name="tautrank", opset_imports=needs)
+    model = helper.make_model(
+        graph, ir_version=_IR_VERSION, producer_name="tautrank", opset_imports=needs
+    )
     properties = {"feature_names": list(export.names)}
     if export.lists is not None:
         properties["list_features"] = list(export.lists.names(export.names))
-    helper.set_model_props(model, {key: json.dumps(names, ensure_ascii=False) for key, names in properties.items()})
+    helper.set_model_props(
+        model, {key: json.dumps(names, ensure_ascii=False) for key, names in properties.items()}
+    )
     return bytes(model.SerializeToString(deterministic=True))
 
 
 def _columns(number: int, tree: Tree) -> dict[str, Any]:
-    """Return what one tree adds to the node's lists: its splits, then its leaves, as nodes of one numbering."""
+    """Return what one tree adds to the node's lists: its splits, then its leaves, as nodes of one
+    numbering.
+    """
     splits, leaves = tree.feature.size, tree.leaf.size
     none = np.zeros(leaves, np.int64)
     ids = np.arange(splits + leaves)
@@ -74,9 +90,15 @@ def _columns(number: int, tree: Tree) -> dict[str, Any]:
         "nodes_featureids": np.concatenate([tree.feature, none]),
         "nodes_values_as_tensor": np.concatenate([tree.threshold, np.zeros(leaves)]),
         "nodes_modes": ["BRANCH_LEQ"] * splits + ["LEAF"] * leaves,
-        "nodes_truenodeids": np.concatenate([np.where(tree.left >= 0, tree.left, splits + ~tree.left), none]),
-        "nodes_falsenodeids": np.concatenate([np.where(tree.right >= 0, tree.right, splits + ~tree.right), none]),
-        "nodes_missing_value_tracks_true": np.concatenate([tree.missing_left.astype(np.int64), none]),
+        "nodes_truenodeids": np.concatenate(
+            [np.where(tree.left >= 0, tree.left, splits + ~tree.left), none]
+        ),
+        "nodes_falsenodeids": np.concatenate(
+            [np.where(tree.right >= 0, tree.right, splits + ~tree.right), none]
+        ),
+        "nodes_missing_value_tracks_true": np.concatenate(
+            [tree.missing_left.astype(np.int64), none]
+        ),
         "target_treeids": np.full(leaves, number),
         "target_nodeids": ids[splits:],
         "target_ids": none,
@@ -85,9 +107,11 @@ def _columns(number: int, tree: Tree) -> dict[str, Any]:
 
 
 def _list_nodes(lists: ListFeatures, graph: Nodes) -> str:
-    """Put the nodes that add list features to ``features`` into a graph, and return the name of the result.
+    """Put the nodes that add list features to ``features`` into a graph, and return the name of the
+    result.
 
-    They follow the formulas of `tautrank.ranker.list_features`: sums in doubles, ranks by sorting each column.
+    They follow the formulas of `tautrank.ranker.list_features`: sums in doubles, ranks by sorting
+    each column.
 
     Args:
         lists: the list features, with columns by number.
@@ -106,7 +130,9 @@ def _list_nodes(lists: ListFeatures, graph: Nodes) -> str:
     blocks = []
     if lists.z_score:
         documents = put("Max", n, one)
-        away = put("Mul", put("Sub", exact, put("Div", graph.over_list("Sum", exact), documents)), there)
+        away = put(
+            "Mul", put("Sub", exact, put("Div", graph.over_list("Sum", exact), documents)), there
+        )
         variance = put("Div", graph.over_list("Sum", put("Mul", away, away)), documents)
         blocks.append(put("Div", away, put("Sqrt", put("Where", varies, variance, one))))
     if lists.rank:
@@ -116,7 +142,10 @@ def _list_nodes(lists: ListFeatures, graph: Nodes) -> str:
         least = number(np.finfo(np.float32).min, np.float64)
         blocks.append(put("Max", put("Sub", exact, graph.cast("DOUBLE", highest)), least))
     nan, zero = number(np.nan, np.float32), number(0, np.float64)
-    columns = [put("Where", missing, nan, graph.cast("FLOAT", put("Where", varies, block, zero))) for block in blocks]
+    columns = [
+        put("Where", missing, nan, graph.cast("FLOAT", put("Where", varies, block, zero)))
+        for block in blocks
+    ]
     return put("Concat", "features", *columns, axis=1)
 
 
@@ -137,9 +166,19 @@ def _network_nodes(model: TorchModel, graph: Nodes, x: str) -> str:
         return put("Gemm", x, weights(f"{name}.weight"), weights(f"{name}.bias"), transB=1)
 
     def normed(x: str, name: str) -> str:
-        return put("LayerNormalization", x, weights(f"{name}.weight"), weights(f"{name}.bias"), epsilon=1e-5)
+        return put(
+            "LayerNormalization",
+            x,
+            weights(f"{name}.weight"),
+            weights(f"{name}.bias"),
+            epsilon=1e-5,
+        )
 
-    x = put("Mul", put("Sign", x), put("Log", put("Add", put("Abs", x), graph.constant(1.0, np.float32))))
+    x = put(
+        "Mul",
+        put("Sign", x),
+        put("Log", put("Add", put("Abs", x), graph.constant(1.0, np.float32))),
+    )
     x = put("Div", put("Sub", x, weights("mean")), weights("spread"))
     x = put("Where", put("IsNaN", x), graph.constant(0.0, np.float32), x)
     for layer in range(len(model.hidden)):
@@ -148,9 +187,18 @@ def _network_nodes(model: TorchModel, graph: Nodes, x: str) -> str:
         units = model.hidden[-1] // model.attention
         shape = graph.constant([-1, 3, model.attention, units], np.int64)
         heads = put("Transpose", put("Reshape", linear(x, "mixed"), shape), perm=[1, 2, 0, 3])
-        q, k, v = (put("Gather", heads, graph.constant(part, np.int64), axis=0) for part in range(3))
-        q, k = put("Mul", q, graph.constant(units**-0.5, np.float32)), put("Transpose", k, perm=[0, 2, 1])
-        found = put("Transpose", put("MatMul", put("Softmax", put("MatMul", q, k), axis=-1), v), perm=[1, 0, 2])
+        q, k, v = (
+            put("Gather", heads, graph.constant(part, np.int64), axis=0) for part in range(3)
+        )
+        q, k = (
+            put("Mul", q, graph.constant(units**-0.5, np.float32)),
+            put("Transpose", k, perm=[0, 2, 1]),
+        )
+        found = put(
+            "Transpose",
+            put("MatMul", put("Softmax", put("MatMul", q, k), axis=-1), v),
+            perm=[1, 0, 2],
+        )
         found = put("Reshape", found, graph.constant([-1, model.hidden[-1]], np.int64))
         x = normed(put("Add", x, linear(found, "joined")), "norm")
     return linear(x, f"layers.{4 * len(model.hidden)}")
@@ -164,10 +212,19 @@ class Nodes:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
-    def put(self, kind: str, *given: str, result: str = "", more: tuple[str, ...] = (), **attributes: Any) -> str:
+    def put(
+        self,
+        kind: str,
+        *given: str,
+        result: str = "",
+        more: tuple[str, ...] = (),
+        **attributes: Any,
+    ) -> str:
         """Add a node, and return the name of its first result."""
         name = result or f"{kind}{len(self.nodes)}"
-        self.nodes.append(self.onnx.helper.make_node(kind, list(given), [name, *more], **attributes))
+        self.nodes.append(
+            self.onnx.helper.make_node(kind, list(given), [name, *more], **attributes)
+        )
         return name
 
     def constant(self, value: Any, kind: Any) -> str:
@@ -201,7 +258,10 @@ class Nodes:
         first, second, last = (self.constant([at], np.int64) for at in (0, 1, -1))
         shape = put("Shape", filled)
         ordered = put("TopK", filled, put("Slice", shape, first, second), more=("places",), axis=0)
-        earlier, later = put("Slice", ordered, first, last, first), put("Slice", ordered, second, ends, first)
+        earlier, later = (
+            put("Slice", ordered, first, last, first),
+            put("Slice", ordered, second, ends, first),
+        )
         is_new = self.cast("INT64", put("Not", put("Equal", earlier, later)))
         none = put("Mul", put("Slice", "places", first, second, first), first)
         # Equal values are one group: counted, and found again by its number.

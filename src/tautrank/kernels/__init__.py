@@ -1,1 +1,3 @@
-"""What losses, engines and theory share: threads, random numbers, ranking, the normal distribution."""
+"""What losses, engines and theory share: threads, random numbers, ranking, the normal
+distribution.
+"""

@@ -1,6 +1,8 @@
-"""Loops whose vectors stay in registers, which Numba by itself cannot compile: it must assume that arrays overlap.
+"""Loops whose vectors stay in registers, which Numba by itself cannot compile: it must assume that
+arrays overlap.
 
-Such a loop is written twice: as a Python function, which says what it does, and as a function that generates its code.
+Such a loop is written twice: as a Python function, which says what it does, and as a function that
+generates its code.
 """
 
 from __future__ import annotations
@@ -45,11 +47,15 @@ class Loop:
     def vector(self, array: Any, place: Any) -> Any:
         """Return the address of the vector that begins at one element."""
         pointer = self.builder.gep(array, [place])
-        return self.builder.bitcast(pointer, ir.VectorType(pointer.type.pointee, self.lanes).as_pointer())
+        return self.builder.bitcast(
+            pointer, ir.VectorType(pointer.type.pointee, self.lanes).as_pointer()
+        )
 
     def constant(self, numbers: list[int]) -> Any:
         """Return a vector of 32-bit whole numbers; a single one for all lanes."""
-        return ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), numbers * (self.lanes // len(numbers)))
+        return ir.Constant(
+            ir.VectorType(ir.IntType(32), self.lanes), numbers * (self.lanes // len(numbers))
+        )
 
     def spread(self, value: Any) -> Any:
         """Return a vector with one value in all lanes."""
@@ -59,13 +65,21 @@ class Loop:
 
     @contextlib.contextmanager
     def over(self, first: Any, last: Any) -> Iterator[Any]:
-        """Repeat what is generated within the block for the whole numbers from ``first`` up to ``last``."""
-        with cgutils.for_range_slice(self.builder, first, last, first.type(1), first.type) as (number, _):
+        """Repeat what is generated within the block for the whole numbers from ``first`` up to
+        ``last``.
+        """
+        with cgutils.for_range_slice(self.builder, first, last, first.type(1), first.type) as (
+            number,
+            _,
+        ):
             yield number
 
 
-def code_of(function: Callable[..., None], lanes: int) -> Callable[[Callable[[Loop], None]], Callable[[Loop], None]]:
-    """Return a decorator of what generates the code that stands for ``function`` in compiled functions.
+def code_of(
+    function: Callable[..., None], lanes: int
+) -> Callable[[Callable[[Loop], None]], Callable[[Loop], None]]:
+    """Return a decorator of what generates the code that stands for ``function`` in compiled
+    functions.
 
     Args:
         function: a function of arrays and whole numbers that returns nothing.

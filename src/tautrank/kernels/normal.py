@@ -1,8 +1,9 @@
-"""Normal noise at the price of a few additions: Philox words through a rational inverse of the normal distribution.
+"""Normal noise at the price of a few additions: Philox words through a rational inverse of the
+normal distribution.
 
-Every operation runs in vector lanes, which makes it fifteen times as fast as Box-Muller with its logarithms and
-cosines. The words are those of `tautrank.kernels.randomness.philox`; only the order in which documents take them
-differs, so that neighbouring lanes are neighbouring documents.
+Every operation runs in vector lanes, which makes it fifteen times as fast as Box-Muller with its
+logarithms and cosines. The words are those of `tautrank.kernels.randomness.philox`; only the order
+in which documents take them differs, so that neighbouring lanes are neighbouring documents.
 """
 
 from __future__ import annotations
@@ -23,24 +24,29 @@ _Word = np.uint64
 _U = np.uintp
 _RANGE = 2.0**32
 _LOG2 = math.log(2.0)
-# The bits of sqrt(1/2): what is left of a float after subtracting them and cutting the mantissa is the exponent that
-# leaves a mantissa between sqrt(1/2) and sqrt(2).
+# The bits of sqrt(1/2): what is left of a float after subtracting them and cutting the mantissa is
+# the exponent that leaves a mantissa between sqrt(1/2) and sqrt(2).
 _SQRT_HALF = np.int64(0x3FE6A09E667F3BCD)
 _MANTISSA = np.int64(52)
-# Products may be fused with sums; nothing may be reordered, since the exponent arithmetic relies on it.
+# Products may be fused with sums; nothing may be reordered, since the exponent arithmetic relies on
+# it.
 _FUSE = {"contract"}
 
 
 @njit(error_model="numpy")
 def fill_words(out: F64, seed: np.uint64, step: int, query: int, stream: int) -> None:
-    """Fill ``out`` with words of 32 bits; word ``w`` of block ``16 g + b`` goes to place ``64 g + 16 w + b``."""
+    """Fill ``out`` with words of 32 bits; word ``w`` of block ``16 g + b`` goes to place
+    ``64 g + 16 w + b``.
+    """
     key0 = _Word(seed) & LOW_WORD
     key1 = _Word(seed) >> HALF_WORD
     word1, word2, word3 = _Word(query) & LOW_WORD, _Word(step) & LOW_WORD, _Word(stream) & LOW_WORD
     for group in range(out.shape[0] // GROUP):
         block = out[GROUP * group : GROUP * group + GROUP]
         for lane in range(_LANES):
-            c0, c1, c2, c3 = philox(_Word(_LANES * group + lane) & LOW_WORD, word1, word2, word3, key0, key1)
+            c0, c1, c2, c3 = philox(
+                _Word(_LANES * group + lane) & LOW_WORD, word1, word2, word3, key0, key1
+            )
             i = _U(lane)
             block[i] = c0
             block[i + _U(_LANES)] = c1
@@ -50,7 +56,9 @@ def fill_words(out: F64, seed: np.uint64, step: int, query: int, stream: int) ->
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def minus_log(x: float) -> float:
-    """``-log x`` of a normal number above 0, to within 1e-10: ``2 artanh((m - 1)/(m + 1))`` of the mantissa ``m``."""
+    """``-log x`` of a normal number above 0, to within 1e-10: ``2 artanh((m - 1)/(m + 1))`` of the
+    mantissa ``m``.
+    """
     bits = np.float64(x).view(np.int64)
     exponent = (bits - _SQRT_HALF) >> _MANTISSA
     m = np.int64(bits - (exponent << _MANTISSA)).view(np.float64)
@@ -62,11 +70,13 @@ def minus_log(x: float) -> float:
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_FUSE)
 def fill_noise(out: Array, seed: np.uint64, step: int, query: int, stream: int) -> None:
-    """Fill ``out`` with standard normal numbers, one per document; they do not depend on the length of ``out``.
+    """Fill ``out`` with standard normal numbers, one per document; they do not depend on the length
+    of ``out``.
 
-    Each is the normal quantile of ``u = (word + 1/2) / 2^32``, to within 4e-8. With ``x = 2u - 1`` and
-    ``v = -log(1 - x^2)`` the quantile is ``x F(v)``, and ``F`` is smooth from the middle (``v = 0``) to the last word
-    (``v < 21.5``): one ratio of polynomials, fitted to the least maximum error, serves the middle and the tails.
+    Each is the normal quantile of ``u = (word + 1/2) / 2^32``, to within 4e-8. With ``x = 2u - 1``
+    and ``v = -log(1 - x^2)`` the quantile is ``x F(v)``, and ``F`` is smooth from the middle
+    (``v = 0``) to the last word (``v < 21.5``): one ratio of polynomials, fitted to the least
+    maximum error, serves the middle and the tails.
 
     Args:
         out: float64, its length a multiple of ``GROUP``.
@@ -94,8 +104,11 @@ def fill_noise(out: Array, seed: np.uint64, step: int, query: int, stream: int) 
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_FUSE)
-def fill_long_tailed(out: Array, gumbel: bool, seed: np.uint64, step: int, query: int, stream: int) -> None:
-    """As `fill_noise`: ``-log(-log u)``, the standard Gumbel distribution, or ``log(u / (1 - u))``, the logistic one.
+def fill_long_tailed(
+    out: Array, gumbel: bool, seed: np.uint64, step: int, query: int, stream: int
+) -> None:
+    """As `fill_noise`: ``-log(-log u)``, the standard Gumbel distribution, or ``log(u / (1 - u))``,
+    the logistic one.
 
     >>> out = np.empty(GROUP)
     >>> fill_long_tailed(out, True, np.uint64(0), 0, 0, 0)

@@ -1,8 +1,8 @@
 """Random numbers as a pure function of (seed, step, query, document): Philox4x32-10.
 
-A counter-based generator has no state to carry, so results depend neither on the number of threads, nor on the
-order of calls, nor on a restart. The counter holds (block of four documents, query, step, stream), the key
-holds the seed.
+A counter-based generator has no state to carry, so results depend neither on the number of threads,
+nor on the order of calls, nor on a restart. The counter holds (block of four documents, query,
+step, stream), the key holds the seed.
 
 Salmon, Moraes, Dror and Shaw, *Parallel Random Numbers: As Easy as 1, 2, 3*, SC 2011.
 """
@@ -41,12 +41,22 @@ def _two_rounds(
     """Two rounds of Philox4x32, as in `philox`: the counter, then the key of the next round."""
     p0 = _MULTIPLIER_0 * c0
     p1 = _MULTIPLIER_1 * c2
-    c0, c1, c2, c3 = (p1 >> HALF_WORD) ^ c1 ^ k0, p1 & LOW_WORD, (p0 >> HALF_WORD) ^ c3 ^ k1, p0 & LOW_WORD
+    c0, c1, c2, c3 = (
+        (p1 >> HALF_WORD) ^ c1 ^ k0,
+        p1 & LOW_WORD,
+        (p0 >> HALF_WORD) ^ c3 ^ k1,
+        p0 & LOW_WORD,
+    )
     k0 = (k0 + _WEYL_0) & LOW_WORD
     k1 = (k1 + _WEYL_1) & LOW_WORD
     p0 = _MULTIPLIER_0 * c0
     p1 = _MULTIPLIER_1 * c2
-    c0, c1, c2, c3 = (p1 >> HALF_WORD) ^ c1 ^ k0, p1 & LOW_WORD, (p0 >> HALF_WORD) ^ c3 ^ k1, p0 & LOW_WORD
+    c0, c1, c2, c3 = (
+        (p1 >> HALF_WORD) ^ c1 ^ k0,
+        p1 & LOW_WORD,
+        (p0 >> HALF_WORD) ^ c3 ^ k1,
+        p0 & LOW_WORD,
+    )
     return c0, c1, c2, c3, (k0 + _WEYL_0) & LOW_WORD, (k1 + _WEYL_1) & LOW_WORD
 
 
@@ -54,9 +64,11 @@ def _two_rounds(
 def philox(
     c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, k0: np.uint64, k1: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
-    """Ten rounds of Philox4x32: four 32-bit words (each in a uint64) from a 128-bit counter and a 64-bit key.
+    """Ten rounds of Philox4x32: four 32-bit words (each in a uint64) from a 128-bit counter and a
+    64-bit key.
 
-    It is compiled into the loop that calls it, and written out, since a loop of rounds would not vectorise.
+    It is compiled into the loop that calls it, and written out, since a loop of rounds would not
+    vectorise.
 
     Args:
         c0: the counter's words, lowest first; each below 2^32, as are all arguments.
@@ -147,7 +159,15 @@ def fill_normal(out: Array, seed: np.uint64, step: int, query: int, stream: int)
 
 @njit(nogil=True, cache=True)
 def add_noise(
-    scores: Array, offsets: I64, size: float, seed: np.uint64, step: int, stream: int, first: int, last: int, out: Array
+    scores: Array,
+    offsets: I64,
+    size: float,
+    seed: np.uint64,
+    step: int,
+    stream: int,
+    first: int,
+    last: int,
+    out: Array,
 ) -> None:
     """Write ``scores + size * noise`` to ``out`` for the queries ``first`` to ``last``.
 

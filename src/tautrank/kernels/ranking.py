@@ -1,7 +1,8 @@
 """Ranks of the documents of a query: the start of every loss that looks at ranks.
 
-A separate kernel, because every kernel that contained this code would compile it again. Numba's cache watches only the
-file of the cached kernel: after editing a function that a kernel in another file calls, remove ``__pycache__``.
+A separate kernel, because every kernel that contained this code would compile it again. Numba's
+cache watches only the file of the cached kernel: after editing a function that a kernel in another
+file calls, remove ``__pycache__``.
 """
 
 from __future__ import annotations
@@ -18,28 +19,37 @@ from tautrank.arrays import I32, I64, Array
 from tautrank.kernels.lanes import Loop, code_of
 
 COUNT_UP_TO = 256
-"""Comparing every pair vectorises so well that it beats any sort up to about this many documents."""
+"""Comparing every pair vectorises so well that it beats any sort up to about this many
+documents.
+"""
 
 LANES = 16
-"""Arrays that inner loops run over are padded to a multiple of this: no loop has a scalar remainder."""
+"""Arrays that inner loops run over are padded to a multiple of this: no loop has a scalar
+remainder.
+"""
 
-# A helper that may reorder or fuse is compiled with ``forceinline``: on its own and inside a kernel it would come
-# out in two versions, and a process that compiles would meet another one than a process that loads from the cache.
+# A helper that may reorder or fuse is compiled with ``forceinline``: on its own and inside a kernel
+# it would come out in two versions, and a process that compiles would meet another one than a
+# process that loads from the cache.
 REORDER = {"reassoc", "nsz", "arcp", "contract"}
-"""Sums may be reordered and products fused, which is what vectorising a sum needs; NaN and infinity keep their meaning,
-because padding relies on it."""
+"""Sums may be reordered and products fused, which is what vectorising a sum needs; NaN and infinity
+keep their meaning, because padding relies on it."""
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def rank_queries(scores: Array, arrangement: I64, offsets: I64, first: int, last: int, ranks: I32) -> None:
-    """Write the 0-based rank of every document, highest score first, to its place in the arrangement.
+def rank_queries(
+    scores: Array, arrangement: I64, offsets: I64, first: int, last: int, ranks: I32
+) -> None:
+    """Write the 0-based rank of every document, highest score first, to its place in the
+    arrangement.
 
     Args:
         scores: one per document.
         arrangement: flat indices of the documents in the order that equal scores are to have.
         offsets: start of each query.
         first, last: the first query, and one past the last.
-        ranks: receives one rank per document: ``ranks[p]`` belongs to the document ``arrangement[p]``.
+        ranks: receives one rank per document: ``ranks[p]`` belongs to the document
+            ``arrangement[p]``.
     """
     longest = longest_list(offsets, first, last)
     arranged = np.empty(longest + 2 * LANES, scores.dtype)
@@ -65,7 +75,8 @@ def longest_list(offsets: I64, first: int, last: int) -> int:
 
 @njit(error_model="numpy", inline="always")
 def rank_documents(scores: Array, n: int, ranks: I32) -> None:
-    """Write the 0-based rank of each of the first ``n`` scores, highest first; equal scores keep their order.
+    """Write the 0-based rank of each of the first ``n`` scores, highest first; equal scores keep
+    their order.
 
     Args:
         scores: at least ``n + LANES`` long.
@@ -80,16 +91,18 @@ def rank_documents(scores: Array, n: int, ranks: I32) -> None:
 
 
 def count_before(scores: Array, n: int, lane: int, begin: int, end: int, counts: I32) -> None:
-    """Count for each of ``LANES`` documents from ``lane`` on how many of ``n`` documents come before it.
+    """Count for each of ``LANES`` documents from ``lane`` on how many of ``n`` documents come
+    before it.
 
-    Those are the documents with a higher score, and of those with the same score: all before ``begin``, and from
-    ``begin`` to ``end`` as many as the place of its lane.
+    Those are the documents with a higher score, and of those with the same score: all before
+    ``begin``, and from ``begin`` to ``end`` as many as the place of its lane.
 
     Args:
         scores: at least ``lane + LANES`` long.
         n: how many documents.
         lane: the first document to count for.
-        begin, end: 0 and 0 to leave out equal scores; ``lane`` and one past the last document for a stable order.
+        begin, end: 0 and 0 to leave out equal scores; ``lane`` and one past the last document for a
+            stable order.
         counts: receives one number per document, at least ``lane + LANES`` long.
     """
     for p in range(lane, min(lane + LANES, scores.size)):
@@ -113,14 +126,18 @@ def _counted_before(loop: Loop) -> None:
             build.store(build.select(yes, more, build.load(total)), total)
 
     def by_lane(score: Any, i: Any) -> Any:
-        earlier = build.icmp_signed("<", loop.spread(build.trunc(build.sub(i, begin), ir.IntType(32))), number)
+        earlier = build.icmp_signed(
+            "<", loop.spread(build.trunc(build.sub(i, begin), ir.IntType(32))), number
+        )
         equal = build.fcmp_ordered("==", score, own)
         return build.or_(build.fcmp_ordered(">", score, own), build.and_(equal, earlier))
 
     count(begin.type(0), begin, lambda score, i: build.fcmp_ordered(">=", score, own))
     count(begin, end, by_lane)
     count(end, n, lambda score, i: build.fcmp_ordered(">", score, own))
-    build.store(build.lshr(build.load(total), loop.constant([1])), loop.vector(counts, lane), align=4)
+    build.store(
+        build.lshr(build.load(total), loop.constant([1])), loop.vector(counts, lane), align=4
+    )
 
 
 @njit(error_model="numpy", inline="always")
@@ -135,7 +152,8 @@ def _sort_by_digits(scores: Array, n: int, ranks: I32) -> None:
         order[i] = i
         # Adding 0.0 turns -0.0 into 0.0: they are equal scores.
         bits = np.float64(scores[i] + 0.0).view(np.uint64)
-        # The bits of floats order like integers once negatives are inverted; here so that high scores come first.
+        # The bits of floats order like integers once negatives are inverted; here so that high
+        # scores come first.
         keys[i] = bits if bits & sign else (~bits) & ~sign
         common |= keys[i] ^ keys[0]
     ends = np.empty(256, np.int64)

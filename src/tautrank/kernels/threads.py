@@ -1,8 +1,9 @@
 """Spread a kernel over queries with plain threads: the same bits for any number of them.
 
-Kernels release the GIL and write only the rows of their own queries, so threads are all they need. Numba's
-own threading layers are avoided on purpose: GNU OpenMP ends or hangs a process that was forked after its first
-parallel region (a process pool, LightGBM next door), and the workqueue layer aborts when two threads call it.
+Kernels release the GIL and write only the rows of their own queries, so threads are all they need.
+Numba's own threading layers are avoided on purpose: GNU OpenMP ends or hangs a process that was
+forked after its first parallel region (a process pool, LightGBM next door), and the workqueue layer
+aborts when two threads call it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from tautrank.arrays import F64
 Range = tuple[int, int]
 """The queries ``first`` (included) to ``last`` (excluded)."""
 
-# Below this many pair operations (a few hundred microseconds) waking another thread costs more than it saves.
+# Below this many pair operations (a few hundred microseconds) waking another thread costs more than
+# it saves.
 _smallest_share = ContextVar("smallest_share", default=1_000_000)
 # More shares than threads, so that a thread that was delayed does not hold up the rest.
 _SHARES_PER_THREAD = 4
@@ -41,7 +43,9 @@ def balanced_ranges(costs: F64, threads: int) -> list[Range]:
     [(0, 1), (1, 3), (3, 4)]
     """
     total = float(costs.sum())
-    shares = min(threads * _SHARES_PER_THREAD, int(total // _smallest_share.get())) if threads > 1 else 1
+    shares = (
+        min(threads * _SHARES_PER_THREAD, int(total // _smallest_share.get())) if threads > 1 else 1
+    )
     if shares <= 1 or costs.size <= 1:
         return [(0, int(costs.size))]
     ends = np.searchsorted(np.cumsum(costs), total * np.arange(1, shares) / shares, side="left") + 1
@@ -65,7 +69,8 @@ def small_shares() -> Iterator[None]:
 
 
 def run(task: Callable[[int, int], None], ranges: Sequence[Range], threads: int) -> None:
-    """Call ``task(first, last)`` for every range, on up to ``threads`` threads, the caller's among them.
+    """Call ``task(first, last)`` for every range, on up to ``threads`` threads, the caller's among
+    them.
 
     Args:
         task: a function that releases the GIL and touches only the rows of its queries.
@@ -90,7 +95,8 @@ def run(task: Callable[[int, int], None], ranges: Sequence[Range], threads: int)
     try:
         work()
     finally:
-        # A helper that has not started finds nothing left to do; one that has must finish its range.
+        # A helper that has not started finds nothing left to do; one that has must finish its
+        # range.
         running = [future for future in futures if not future.cancel()]
         wait(running)
     for future in running:
@@ -99,7 +105,9 @@ def run(task: Callable[[int, int], None], ranges: Sequence[Range], threads: int)
 
 @functools.cache
 def _shared_pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=max(64, os.cpu_count() or 1), thread_name_prefix="tautrank")
+    return ThreadPoolExecutor(
+        max_workers=max(64, os.cpu_count() or 1), thread_name_prefix="tautrank"
+    )
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,9 +1,10 @@
 """Turn a function of one list into a kernel over queries.
 
-The function is called through a pointer. The loop over queries is therefore compiled once per kind of parameters
-instead of once per loss, both parts stay in Numba's cache (which cannot keep code that was compiled around another
-function), and the function is the same machine code wherever it is called from, so it gives the same bits. Next to the
-work on a list, a call through a pointer costs nothing.
+The function is called through a pointer. The loop over queries is therefore compiled once per kind
+of parameters instead of once per loss, both parts stay in Numba's cache (which cannot keep code
+that was compiled around another function), and the function is the same machine code wherever it is
+called from, so it gives the same bits. Next to the work on a list, a call through a pointer costs
+nothing.
 """
 
 from __future__ import annotations
@@ -30,16 +31,20 @@ from tautrank.kernels.ranking import REORDER
 
 _FLOATS = types.Array(types.float64, 1, "C")
 _WHOLES = types.Array(types.int64, 1, "C")
-# Longer lists are cut before they run uncompiled: comparing every pair of 200 documents takes a tenth of a second.
+# Longer lists are cut before they run uncompiled: comparing every pair of 200 documents takes a
+# tenth of a second.
 _LONGEST_UNCOMPILED = 200
-# A failure on a longer list than this is reported without its line, which would take more than ten seconds to find.
+# A failure on a longer list than this is reported without its line, which would take more than ten
+# seconds to find.
 _LONGEST_WITH_LINE = 2000
 # The longest list and the highest label that each function has been tried on in this process.
 _tried: dict[Callable[..., Any], tuple[int, float]] = {}
 
 
 def _of_list(held: Any, start: int, stop: int) -> tuple[Any, ...]:
-    """Return the list's part of ``held`` as a tuple of one argument; an empty tuple without ``held``."""
+    """Return the list's part of ``held`` as a tuple of one argument; an empty tuple without
+    ``held``.
+    """
     return () if held is None else (held[start:stop],)
 
 
@@ -52,16 +57,27 @@ def _compiled_of_list(held: Any, start: int, stop: int) -> Any:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def each_list(
-    one_list: Any, scores: Array, labels: Array, held: Array | None, offsets: I64, scale: F64, parameters: Any,
-    first: int, last: int, grad: Array, hess: Array, values: F64,
-) -> None:  # fmt: skip
+    one_list: Any,
+    scores: Array,
+    labels: Array,
+    held: Array | None,
+    offsets: I64,
+    scale: F64,
+    parameters: Any,
+    first: int,
+    last: int,
+    grad: Array,
+    hess: Array,
+    values: F64,
+) -> None:
     """Call ``one_list`` for the queries ``first`` to ``last``.
 
     Args:
         one_list: as `ListLoss` describes it.
         scores: one per document.
         labels: one per document.
-        held: the scores that weights are computed from, one per document; None if the function does not take them.
+        held: the scores that weights are computed from, one per document; None if the function does
+            not take them.
         offsets: start of each query.
         scale: weight of each query; 0 where it has no relevant document.
         parameters: further arguments of ``one_list``.
@@ -75,7 +91,9 @@ def each_list(
         if scale[query] == 0.0:
             continue
         s, y, g, h = scores[start:stop], labels[start:stop], grad[start:stop], hess[start:stop]
-        values[query] = scale[query] * one_list(s, y, g, h, *(_of_list(held, start, stop) + parameters))
+        values[query] = scale[query] * one_list(
+            s, y, g, h, *(_of_list(held, start, stop) + parameters)
+        )
         factor = grad.dtype.type(scale[query])
         for document in range(g.shape[0]):
             g[document] *= factor
@@ -83,8 +101,11 @@ def each_list(
 
 
 @functools.lru_cache(maxsize=256)
-def compiled(one_list: Callable[..., Any], kind: np.dtype[Any], parameters: Any, holds: bool) -> Callable[..., None]:
-    """Return `each_list` bound to a function of one list, compiled once per process or read from Numba's cache.
+def compiled(
+    one_list: Callable[..., Any], kind: np.dtype[Any], parameters: Any, holds: bool
+) -> Callable[..., None]:
+    """Return `each_list` bound to a function of one list, compiled once per process or read from
+    Numba's cache.
 
     Args:
         one_list: the function, compiled or not.
@@ -93,10 +114,13 @@ def compiled(one_list: Callable[..., Any], kind: np.dtype[Any], parameters: Any,
         holds: whether the function takes ``held``.
     """
     lane = from_dtype(kind)
-    # A function that writes to the scores or the labels would change the next call: it does not compile.
+    # A function that writes to the scores or the labels would change the next call: it does not
+    # compile.
     read = types.Array(lane, 1, "C", readonly=True)
     written = types.Array(lane, 1, "C")
-    signature = types.float64(read, read, written, written, *([read] if holds else []), *parameters.types)
+    signature = types.float64(
+        read, read, written, written, *([read] if holds else []), *parameters.types
+    )
     function = _jitted(one_list)
     try:
         function.compile(signature)
@@ -104,18 +128,22 @@ def compiled(one_list: Callable[..., Any], kind: np.dtype[Any], parameters: Any,
         raise OptionError(_sentence(one_list, error)) from None
     lists = (read, read, read if holds else types.none, _WHOLES, _FLOATS)
     rest = (parameters, types.int64, types.int64, written, written, _FLOATS)
-    # The result of `compile` is called directly: the dispatcher would treat the function as a type of its own and
-    # compile everything around it again in every process.
-    return functools.partial(each_list.compile(types.void(types.FunctionType(signature), *lists, *rest)), function)
+    # The result of `compile` is called directly: the dispatcher would treat the function as a type
+    # of its own and compile everything around it again in every process.
+    return functools.partial(
+        each_list.compile(types.void(types.FunctionType(signature), *lists, *rest)), function
+    )
 
 
 def try_out(one_list: Callable[..., Any], *given: Any) -> None:
-    """Run a function where an index out of range is an error, before it runs compiled, where it is not.
+    """Run a function where an index out of range is an error, before it runs compiled, where it is
+    not.
 
-    The function runs uncompiled on the shortest list, the longest, the first and the first with the highest label; and
-    if the longest has too many documents for Python, compiled with checks of all indices. It is tried again when lists
-    are longer or labels higher than before. Errors other than an index out of range are left to the compiled function,
-    which computes some things that Python refuses, such as ``1 / 0``.
+    The function runs uncompiled on the shortest list, the longest, the first and the first with the
+    highest label; and if the longest has too many documents for Python, compiled with checks of all
+    indices. It is tried again when lists are longer or labels higher than before. Errors other than
+    an index out of range are left to the compiled function, which computes some things that Python
+    refuses, such as ``1 / 0``.
 
     Args:
         one_list: the function, compiled or not.
@@ -127,14 +155,19 @@ def try_out(one_list: Callable[..., Any], *given: Any) -> None:
         return
     sizes = np.diff(offsets)
     highest = np.argmax(np.where(np.repeat(scale != 0, sizes), labels, -1.0))
-    longest, of_highest = queries[np.argmax(sizes[queries])], np.searchsorted(offsets, highest, side="right") - 1
+    longest, of_highest = (
+        queries[np.argmax(sizes[queries])],
+        np.searchsorted(offsets, highest, side="right") - 1,
+    )
     longest_before, highest_before = _tried.get(one_list, (0, -1.0))
     if sizes[longest] <= longest_before and labels[highest] <= highest_before:
         return
 
     def run(function: Callable[..., Any], query: Any, most: int) -> IndexError | None:
         """Return the error of a run on the ``most`` documents of a list with the highest labels."""
-        rows = offsets[query] + np.argsort(-labels[offsets[query] : offsets[query + 1]], kind="stable")
+        rows = offsets[query] + np.argsort(
+            -labels[offsets[query] : offsets[query + 1]], kind="stable"
+        )
         rows = np.sort(rows[:most])
         one = [scores[rows], labels[rows], np.zeros_like(scores[rows]), np.zeros_like(scores[rows])]
         more = () if held is None else (held[rows],)
@@ -150,14 +183,19 @@ def try_out(one_list: Callable[..., Any], *given: Any) -> None:
     plain = _copy(one_list, {}, lambda function: function)
     for query in {queries[np.argmin(sizes[queries])], longest, queries[0], of_highest}:
         if error := run(plain, query, _LONGEST_UNCOMPILED):
-            raise OptionError(_out_of_range(plain, error, min(int(sizes[query]), _LONGEST_UNCOMPILED)))
+            raise OptionError(
+                _out_of_range(plain, error, min(int(sizes[query]), _LONGEST_UNCOMPILED))
+            )
     most = _LONGEST_UNCOMPILED
     while most < sizes[longest]:
         most = min(2 * most, int(sizes[longest]))
         if error := run(_checked(one_list), longest, most):
             with_line = run(plain, longest, most) if most <= _LONGEST_WITH_LINE else None
             raise OptionError(_out_of_range(plain, with_line or error, most))
-    _tried[one_list] = max(int(sizes[longest]), longest_before), max(float(labels[highest]), highest_before)
+    _tried[one_list] = (
+        max(int(sizes[longest]), longest_before),
+        max(float(labels[highest]), highest_before),
+    )
 
 
 def _out_of_range(function: Any, error: IndexError, documents: int) -> str:
@@ -168,11 +206,15 @@ def _out_of_range(function: Any, error: IndexError, documents: int) -> str:
 
 
 def _copy(function: Any, known: dict[Any, Any], wrap: Callable[[Any], Any]) -> Any:
-    """Return a copy of a function, wrapped instead of compiled, and so are the functions that it calls."""
+    """Return a copy of a function, wrapped instead of compiled, and so are the functions that it
+    calls.
+    """
     plain = getattr(function, "py_func", function)
     if plain not in known:
         names = dict(plain.__globals__)
-        known[plain] = wrap(FunctionType(plain.__code__, names, None, plain.__defaults__, plain.__closure__))
+        known[plain] = wrap(
+            FunctionType(plain.__code__, names, None, plain.__defaults__, plain.__closure__)
+        )
         for name in plain.__code__.co_names:
             if isinstance(names.get(name), Dispatcher):
                 names[name] = _copy(names[name], known, wrap)
@@ -192,11 +234,16 @@ def _jitted(one_list: Callable[..., Any], boundscheck: bool = False) -> Any:
     file = Path(function.__code__.co_filename)
     in_file = file.is_file()
     text = str(file.resolve()).encode() + file.read_bytes() if in_file else uuid.uuid4().bytes
-    # Numba's cache identifies a function by module and name. One file may be imported under several names, and two
-    # classes, or one before and after an edit, may share a name: the copy is in this module and named after its code.
-    copy = FunctionType(function.__code__, function.__globals__, None, function.__defaults__, function.__closure__)
+    # Numba's cache identifies a function by module and name. One file may be imported under several
+    # names, and two classes, or one before and after an edit, may share a name: the copy is in this
+    # module and named after its code.
+    copy = FunctionType(
+        function.__code__, function.__globals__, None, function.__defaults__, function.__closure__
+    )
     copy.__module__ = __name__
-    copy.__qualname__ = f"{function.__qualname__}_{hashlib.sha256(text).hexdigest()[:16]}{'_checked' * boundscheck}"
+    copy.__qualname__ = (
+        f"{function.__qualname__}_{hashlib.sha256(text).hexdigest()[:16]}{'_checked' * boundscheck}"
+    )
     # Code typed into a session is in no file whose changes the cache could watch.
     return njit(copy, cache=in_file, error_model="numpy", fastmath=REORDER, boundscheck=boundscheck)
 
@@ -204,8 +251,14 @@ def _jitted(one_list: Callable[..., Any], boundscheck: bool = False) -> Any:
 def _sentence(one_list: Any, error: Any) -> str:
     """Shorten Numba's explanation to one sentence with the reason and the line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    reasons = [line for line in lines if not line.startswith(("Failed in", "File ", "def ", "<source", "During:", "-"))]
-    reason = next((line for line in reasons if not line.startswith("No implementation of function")), "")
+    reasons = [
+        line
+        for line in lines
+        if not line.startswith(("Failed in", "File ", "def ", "<source", "During:", "-"))
+    ]
+    reason = next(
+        (line for line in reasons if not line.startswith("No implementation of function")), ""
+    )
     where = f", line {error.loc.line}" if getattr(error, "loc", None) is not None else ""
     name = getattr(one_list, "py_func", one_list).__qualname__
     reason = re.sub(r"\.? *Raised from .*", "", reason or lines[0])

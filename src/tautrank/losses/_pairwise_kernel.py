@@ -1,11 +1,12 @@
 """Kernels of the LambdaLoss family.
 
-Documents are laid out by rank, so that ``x = exp(-sigma (s_i - s_j))`` of a document ``i`` above ``j`` is at most
-1, and it factors into ``a_i b_j``: two exponentials per document instead of one per pair. With
-``p = 1/(1 + x)`` and ``y = x p = 1 - p``, a pair whose upper document is the better one has the derivative
-``-sigma w y``, the other way round ``+sigma w p``, and both have the second derivative ``sigma^2 w y p``.
-A pair of documents is visited once, from the upper one; with a cutoff ``k`` only the first ``k`` rows are, and
-documents that they miss meet the rest of the list in `_meet_all`.
+Documents are laid out by rank, so that ``x = exp(-sigma (s_i - s_j))`` of a document ``i`` above
+``j`` is at most 1, and it factors into ``a_i b_j``: two exponentials per document instead of one
+per pair. With ``p = 1/(1 + x)`` and ``y = x p = 1 - p``, a pair whose upper document is the better
+one has the derivative ``-sigma w y``, the other way round ``+sigma w p``, and both have the second
+derivative ``sigma^2 w y p``. A pair of documents is visited once, from the upper one; with a cutoff
+``k`` only the first ``k`` rows are, and documents that they miss meet the rest of the list in
+`_meet_all`.
 
 No kernel holds more than a few arrays of the length of the longest list.
 """
@@ -24,11 +25,14 @@ from tautrank.kernels.normal import GROUP, fill_words
 from tautrank.kernels.ranking import LANES, REORDER, longest_list
 from tautrank.kernels.streams import TIES_STREAM
 
-# Unsigned indices: Numba then leaves out the test for negative ones, which would keep a loop from vectorising.
+# Unsigned indices: Numba then leaves out the test for negative ones, which would keep a loop from
+# vectorising.
 _U = np.uintp
 
 Ideal: TypeAlias = Bools | None
-"""Whether a document belongs to the ideal top ``k`` and meets every document, in the order of the arrangement."""
+"""Whether a document belongs to the ideal top ``k`` and meets every document, in the order of the
+arrangement.
+"""
 
 
 class Pairs(NamedTuple):
@@ -38,14 +42,17 @@ class Pairs(NamedTuple):
         scores: one per document: those that rank the documents.
         arrangement: flat indices of the documents in the order of equal scores.
         ranks: 0-based, in the order of the arrangement.
-        gains: one row per sampled ranking (or the one row of the hard assignment), in the order of the arrangement.
+        gains: one row per sampled ranking (or the one row of the hard assignment), in the order of
+            the arrangement.
         offsets: start of each query.
         scale: one per query: what the sums are multiplied by, 0 where there is nothing to learn.
         v: discount by rank, padded.
         gap: weight by distance of ranks, entry ``d + 2`` for the distance ``d``, padded.
         cap: the most that a difference of gains counts.
-        every_pair: weights ``v_i u_i`` over all pairs, instead of differences over pairs of different labels.
-        normalise: divide by the score distance, and each query's sums to the logarithm of their size.
+        every_pair: weights ``v_i u_i`` over all pairs, instead of differences over pairs of
+            different labels.
+        normalise: divide by the score distance, and each query's sums to the logarithm of their
+            size.
         k: rows to visit.
         sigma: steepness.
     """
@@ -89,11 +96,13 @@ class Rows(NamedTuple):
 
 @njit(error_model="numpy", inline="always")
 def _exponentials(rows: Rows, row: int, n: int, sigma: float, reach: float) -> int:
-    """Factor ``exp(-sigma (s_i - s_j)) = a_i b_j`` for the rows from ``row`` on; return the first row out of reach.
+    """Factor ``exp(-sigma (s_i - s_j)) = a_i b_j`` for the rows from ``row`` on; return the first
+    row out of reach.
 
-    Centred ``reach`` below the score of ``row``, both factors of every row down to ``2 reach`` below it stay
-    inside the exponent range; a ``b_j`` too small for it belongs to pairs whose ``x`` rounds to 0 anyway. Lists with
-    a wider range of scores are done in several such windows, so that no range of scores needs another formula.
+    Centred ``reach`` below the score of ``row``, both factors of every row down to ``2 reach``
+    below it stay inside the exponent range; a ``b_j`` too small for it belongs to pairs whose ``x``
+    rounds to 0 anyway. Lists with a wider range of scores are done in several such windows, so that
+    no range of scores needs another formula.
     """
     s, _, _, a, b, _, _ = rows
     top = s[row]
@@ -113,7 +122,9 @@ def _exponentials(rows: Rows, row: int, n: int, sigma: float, reach: float) -> i
 
 @njit(error_model="numpy", inline="always")
 def _pull(x: Any, weight: Any, d: Any, zero: Any, one: Any) -> tuple[Any, Any]:
-    """Both derivatives, but for sigma, of a pair that weighs ``weight |d|``; ``d > 0`` if the upper one is better."""
+    """Both derivatives, but for sigma, of a pair that weighs ``weight |d|``; ``d > 0`` if the upper
+    one is better.
+    """
     p = one / (one + x)
     y = x * p
     w = weight * d
@@ -122,7 +133,9 @@ def _pull(x: Any, weight: Any, d: Any, zero: Any, one: Any) -> tuple[Any, Any]:
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _pull_four(rows: Rows, four: Any, weights: Any, j: Any, sums: Any) -> Any:
-    """Add the pairs of four rows with the row ``j`` to it; return the rows' sums of both derivatives with them."""
+    """Add the pairs of four rows with the row ``j`` to it; return the rows' sums of both
+    derivatives with them.
+    """
     a0, a1, a2, a3, u0, u1, u2, u3 = four
     g0, g1, g2, g3, h0, h1, h2, h3 = sums
     zero, one = rows.a.dtype.type(0.0), rows.a.dtype.type(1.0)
@@ -144,17 +157,21 @@ def _credit_four(rows: Rows, places: Any, sums: Any) -> None:
 
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
-def _swap_rows(rows: Rows, v: Array, gap: Array, first: int, stop: int, n: int, highest: float) -> None:
-    """Add the pairs of the rows ``first`` to ``stop``: ``w_ij = (v_i - v_j + gap_(j-i)) |u_i - u_j|``.
+def _swap_rows(
+    rows: Rows, v: Array, gap: Array, first: int, stop: int, n: int, highest: float
+) -> None:
+    """Add the pairs of the rows ``first`` to ``stop``:
+    ``w_ij = (v_i - v_j + gap_(j-i)) |u_i - u_j|``.
 
-    Four rows at a time share the loads, the stores and the loop. A row also meets documents above it in its
-    group of four: there ``v_i - v_j`` and the gap are not positive and cut off at 0. Equal labels cost a multiplication
-    by 0; leaving them out would cost the alignment of ranks with the gap table.
+    Four rows at a time share the loads, the stores and the loop. A row also meets documents above
+    it in its group of four: there ``v_i - v_j`` and the gap are not positive and cut off at 0.
+    Equal labels cost a multiplication by 0; leaving them out would cost the alignment of ranks with
+    the gap table.
     """
     _, u, _, a, _, _, _ = rows
     zero = a.dtype.type(0.0)
-    # A row that fills up a group of four has x = 0 and the highest gain: it is the better document of all its
-    # pairs, and they are in order.
+    # A row that fills up a group of four has x = 0 and the highest gain: it is the better document
+    # of all its pairs, and they are in order.
     unused = a.dtype.type(highest)
     for row in range(first, stop, 4):
         i = _U(row)
@@ -182,12 +199,14 @@ def _swap_rows(rows: Rows, v: Array, gap: Array, first: int, stop: int, n: int, 
 def _general_row(
     rows: Rows, pairs: Pairs, around: Array, share: Array, limits: Any, row: int, first: int, n: int
 ) -> float:
-    """Add the pairs of one row with the rows from ``first`` on; return the sum of the sizes of their lambdas.
+    """Add the pairs of one row with the rows from ``first`` on; return the sum of the sizes of
+    their lambdas.
 
-    As `_swap_rows` and `_meet_all`, where labels and gains need not agree (sampled gains), with a normaliser and a cap:
-    ``w_ij = share_j (|v_i - v_j| + gap_|j-i|) min(|u_i - u_j|, cap) / (near + slope |s_i - s_j|)``, directed by
-    ``levels``; or, if every pair counts, ``w_ij = u_i / (near + slope |s_i - s_j|)`` for all ``j != i``, labels
-    regardless. The padding must hold ``u = 0``.
+    As `_swap_rows` and `_meet_all`, where labels and gains need not agree (sampled gains), with a
+    normaliser and a cap: ``w_ij = share_j (|v_i - v_j| + gap_|j-i|) min(|u_i - u_j|, cap) / (near +
+    slope |s_i - s_j|)``, directed by ``levels``; or, if every pair counts,
+    ``w_ij = u_i / (near + slope |s_i - s_j|)`` for all ``j != i``, labels regardless. The padding
+    must hold ``u = 0``.
     """
     s, u, levels, a, b, g, h = rows
     v, every_pair = pairs.v, pairs.every_pair
@@ -225,10 +244,14 @@ def _general_row(
 
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
-def _meet_all(rows: Rows, v: Array, around: Array, share: Array, some: Any, first: int, n: int, highest: float) -> None:
-    """Add the pairs of four rows with the rows from ``first`` on: the weights of `_swap_rows`, times ``share_j``.
+def _meet_all(
+    rows: Rows, v: Array, around: Array, share: Array, some: Any, first: int, n: int, highest: float
+) -> None:
+    """Add the pairs of four rows with the rows from ``first`` on: the weights of `_swap_rows`,
+    times ``share_j``.
 
-    A row may be above or below a column, so that ``x`` may exceed 1; ``n`` stands for a row that fills up the four.
+    A row may be above or below a column, so that ``x`` may exceed 1; ``n`` stands for a row that
+    fills up the four.
     """
     _, u, _, a, _, _, _ = rows
     zero = a.dtype.type(0.0)
@@ -257,13 +280,21 @@ def _meet_all(rows: Rows, v: Array, around: Array, share: Array, some: Any, firs
 
 @njit(nogil=True, cache=True)
 def draw_ties(
-    offsets: I64, begin: I64, wanted: I64, seed: np.uint64, step: int, first: int, last: int, ideal: Bools
+    offsets: I64,
+    begin: I64,
+    wanted: I64,
+    seed: np.uint64,
+    step: int,
+    first: int,
+    last: int,
+    ideal: Bools,
 ) -> None:
     """Choose which of the documents that tie for the last places of the ideal top ``k`` are in it.
 
     Args:
         offsets: start of each query.
-        begin: of each query, the first of the ties and one past the last, in the order of the arrangement.
+        begin: of each query, the first of the ties and one past the last, in the order of the
+            arrangement.
         wanted: how many of them are chosen.
         seed, step: as in `fill_words`.
         first, last: the first query, and one past the last.
@@ -289,28 +320,58 @@ def _normaliser(total: float) -> float:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def pair_gradients(
-    pairs: Pairs, levels: Array | None, ideal: Ideal, reach: float, first: int, last: int, grad: Array, hess: Array
+    pairs: Pairs,
+    levels: Array | None,
+    ideal: Ideal,
+    reach: float,
+    first: int,
+    last: int,
+    grad: Array,
+    hess: Array,
 ) -> None:
     """Gradients of every member of the family.
 
     Args:
         pairs: the lists.
-        levels: rank of the label among the distinct labels, in the order of the arrangement. ``None`` for one ranking
-            without cap and normaliser whose gains never fall as labels rise, and not over every pair: the only way
-            that is compiled then is `_swap_rows`, which is faster.
-        ideal: the documents that meet every document. ``None`` if only the first ``k`` ranks do: `_meet_all` is not
-            compiled then.
+        levels: rank of the label among the distinct labels, in the order of the arrangement.
+            ``None`` for one ranking without cap and normaliser whose gains never fall as labels
+            rise, and not over every pair: the only way that is compiled then is `_swap_rows`, which
+            is faster.
+        ideal: the documents that meet every document. ``None`` if only the first ``k`` ranks do:
+            `_meet_all` is not compiled then.
         reach: see `_exponentials`.
         first, last: the first query, and one past the last.
         grad: receives the gradient, one per document; filled with 0.
         hess: receives the second derivative, one per document; filled with 0.
     """
-    scores, arrangement, ranks, gains, offsets, scale, v, gap, _, every_pair, normalise, k, sigma = pairs
+    (
+        scores,
+        arrangement,
+        ranks,
+        gains,
+        offsets,
+        scale,
+        v,
+        gap,
+        _,
+        every_pair,
+        normalise,
+        k,
+        sigma,
+    ) = pairs
     size = longest_list(offsets, first, last) + 2 * LANES
-    s, u, level = np.empty(size, scores.dtype), np.empty(size, scores.dtype), np.empty(size, scores.dtype)
+    s, u, level = (
+        np.empty(size, scores.dtype),
+        np.empty(size, scores.dtype),
+        np.empty(size, scores.dtype),
+    )
     a, b = np.empty(size, scores.dtype), np.empty(size, scores.dtype)
     g, h = np.empty(size, scores.dtype), np.empty(size, scores.dtype)
-    ones, share, some = np.ones(size, scores.dtype), np.empty(size, scores.dtype), np.empty(size, np.int32)
+    ones, share, some = (
+        np.ones(size, scores.dtype),
+        np.empty(size, scores.dtype),
+        np.empty(size, np.int32),
+    )
     around = np.concatenate((gap[size + 1 : 2 : -1], gap[2 : size + 2]))
     rows = Rows(s, u, level, a, b, g, h)
     samples = gains.shape[0]
@@ -335,7 +396,8 @@ def pair_gradients(
         total = 0.0
         for sample in range(samples):
             if every_pair:
-                # These weights are linear in the gains: one pass with their sum does for all samples.
+                # These weights are linear in the gains: one pass with their sum does for all
+                # samples.
                 for p in range(start, start + n):
                     u[ranks[p]] += gains[sample, p] * v[ranks[p]]
                 if sample < samples - 1:
@@ -360,10 +422,13 @@ def pair_gradients(
                     _swap_rows(rows, v, gap, row, stop, n, gains[0, start + n - 1])
                 else:
                     for upper in range(row, stop):
-                        total += _general_row(rows, pairs, around, ones, limits, upper, upper + 1, n)
+                        total += _general_row(
+                            rows, pairs, around, ones, limits, upper, upper + 1, n
+                        )
                 row = stop
             if ideal is not None and end == k:
-                # The missed rows meet all rows beyond k. Two of them meet twice, and share their pair.
+                # The missed rows meet all rows beyond k. Two of them meet twice, and share their
+                # pair.
                 missed = 0
                 for below in range(k, n):
                     some[missed] = below
@@ -394,8 +459,11 @@ def pair_gradients(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def pair_values(pairs: Pairs, levels: F64, ideal: Ideal, scores: F64, first: int, last: int, values: F64) -> None:
-    """The loss of each query at ``scores``, with the weights and normalisers that belong to those of the pairs.
+def pair_values(
+    pairs: Pairs, levels: F64, ideal: Ideal, scores: F64, first: int, last: int, values: F64
+) -> None:
+    """The loss of each query at ``scores``, with the weights and normalisers that belong to those
+    of the pairs.
 
     Args:
         pairs: the lists, ranked by the scores that are held; all in float64.
@@ -403,9 +471,24 @@ def pair_values(pairs: Pairs, levels: F64, ideal: Ideal, scores: F64, first: int
         ideal: as in `pair_gradients`.
         scores: the scores of the smooth part.
         first, last: the first query, and one past the last.
-        values: receives one value per query, the sum of ``w_ij log(1 + exp(...))`` times ``scale``; filled with 0.
+        values: receives one value per query, the sum of ``w_ij log(1 + exp(...))`` times ``scale``;
+            filled with 0.
     """
-    held, arrangement, ranks, gains, offsets, scale, v, gap, cap, every_pair, normalise, k, sigma = pairs
+    (
+        held,
+        arrangement,
+        ranks,
+        gains,
+        offsets,
+        scale,
+        v,
+        gap,
+        cap,
+        every_pair,
+        normalise,
+        k,
+        sigma,
+    ) = pairs
     size = longest_list(offsets, first, last)
     s, moved, u, level = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     meets = np.empty(size, np.bool_)

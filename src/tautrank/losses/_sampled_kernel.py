@@ -1,7 +1,8 @@
 """Kernels of the losses that sample rankings: the neighbours of YetiLoss and the policy of PL-Rank.
 
-A sampled ranking orders the scores plus noise; of a metric with a cutoff only its first documents are found. All sums
-are float64. No kernel holds more than a few arrays of the length of the longest list.
+A sampled ranking orders the scores plus noise; of a metric with a cutoff only its first documents
+are found. All sums are float64. No kernel holds more than a few arrays of the length of the longest
+list.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from tautrank.kernels.streams import NEIGHBOUR_STREAM, POLICY_STREAM
 from tautrank.losses._smoothing_kernel import GUMBEL, Draws, add_noise, first_documents, scratch
 
 READS, STOPS, COUNTS = 0, 1, 2
-"""A reader who reads on, one who stops with the chance of a gain, and one who counts what is relevant."""
+"""A reader who reads on, one who stops with the chance of a gain, and one who counts what is
+relevant.
+"""
 
 # Beyond this the product of two exponentials may leave the range of float64.
 _FAR = 600.0
@@ -25,16 +28,24 @@ _FAR = 600.0
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def neighbour_pairs(
-    draws: Draws, drops: F64, noise_and_reader: tuple[int, float, int], scores: Array, first: int, last: int,
-    grad: Array, hess: Array, values: F64,
-) -> None:  # fmt: skip
+    draws: Draws,
+    drops: F64,
+    noise_and_reader: tuple[int, float, int],
+    scores: Array,
+    first: int,
+    last: int,
+    grad: Array,
+    hess: Array,
+    values: F64,
+) -> None:
     """YetiLoss at ``scores``, with the pairs and weights that belong to the scores of the draws.
 
     Args:
         draws: the lists, and the rankings to draw; their values are gains, normalised.
         drops: what is lost from a rank to the next; only those before the cutoff.
-        noise_and_reader: the place of the noise in `DISTRIBUTIONS`; its scale; and what weighs a pair besides: for
-            `STOPS` the chance that the reader comes as far, for `COUNTS` one more than the relevant documents above.
+        noise_and_reader: the place of the noise in `DISTRIBUTIONS`; its scale; and what weighs a
+            pair besides: for `STOPS` the chance that the reader comes as far, for `COUNTS` one more
+            than the relevant documents above.
         scores: the scores of the smooth part.
         first, last: the first query, and one past the last.
         grad: receives the gradient, one per document.
@@ -60,7 +71,9 @@ def neighbour_pairs(
             h[p] = 0.0
         value = 0.0
         for sample in range(samples):
-            add_noise(draws, query, z, distribution, spread, NEIGHBOUR_STREAM + 256 * sample, noise, t)
+            add_noise(
+                draws, query, z, distribution, spread, NEIGHBOUR_STREAM + 256 * sample, noise, t
+            )
             first_documents(t, n, depth + 1, best, order, some, top)
             factor = 1.0
             for rank in range(depth):
@@ -99,8 +112,16 @@ def _sum_of_rest(e: F64, rest: F64) -> float:
 
 @njit(error_model="numpy", fastmath={"contract", "nsz"}, forceinline=True)
 def _add_rest(e: F64, rest: F64, gain: F64, factor: float, sums: Array, g: F64, h: F64) -> None:
-    """Add the parts of the documents that were not drawn, see `policy_gradients`; ``q = factor e``."""
-    by_weight, by_reward, by_weight2, by_reward2, steps = sums[0], sums[1], sums[2], sums[3], sums[4]
+    """Add the parts of the documents that were not drawn, see `policy_gradients`;
+    ``q = factor e``.
+    """
+    by_weight, by_reward, by_weight2, by_reward2, steps = (
+        sums[0],
+        sums[1],
+        sums[2],
+        sums[3],
+        sums[4],
+    )
     for p in range(e.size):
         q = rest[p] * e[p] * factor
         second = q * (gain[p] * by_weight - by_reward)
@@ -120,12 +141,15 @@ def _log_of_sum(f: F64, rest: F64, n: int) -> float:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def policy_gradients(draws: Draws, weights: F64, first: int, last: int, grad: Array, hess: Array, values: F64) -> None:
-    """PL-Rank-3 and its second derivatives; the formulas are those of `tautrank.losses.PLRank`, for the metric itself.
+def policy_gradients(
+    draws: Draws, weights: F64, first: int, last: int, grad: Array, hess: Array, values: F64
+) -> None:
+    """PL-Rank-3 and its second derivatives; the formulas are those of `tautrank.losses.PLRank`, for
+    the metric itself.
 
-    With ``L_x = log Z_x``, which falls from rank to rank, ``e^f_d`` times the sum of ``c_x / Z_x`` up to rank ``r`` is
-    ``exp(f_d - L_r)`` times a sum that is ``c_r`` and ``exp(L_r - L_(r-1))`` times the sum before: no exponent is above
-    0, however far scores are apart.
+    With ``L_x = log Z_x``, which falls from rank to rank, ``e^f_d`` times the sum of ``c_x / Z_x``
+    up to rank ``r`` is ``exp(f_d - L_r)`` times a sum that is ``c_r`` and ``exp(L_r - L_(r-1))``
+    times the sum before: no exponent is above 0, however far scores are apart.
 
     Args:
         draws: the lists, and the rankings to draw; their values are gains, normalised.

@@ -1,4 +1,5 @@
-"""Kernels of NDCG with smooth ranks and with smooth sorting: value, gradient by a reverse pass, and its size.
+"""Kernels of NDCG with smooth ranks and with smooth sorting: value, gradient by a reverse pass, and
+its size.
 
 No kernel holds more than a few arrays of the length of the longest list.
 """
@@ -18,7 +19,9 @@ from tautrank.losses._smoothing_kernel import bell
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _chances(s: Array, at: int, inverse: float, chance: Array) -> float:
-    """Write ``1 / (1 + exp((s_at - s_j) / T))``, the chance that ``j`` is above the document ``at``; return the sum."""
+    """Write ``1 / (1 + exp((s_at - s_j) / T))``, the chance that ``j`` is above the document
+    ``at``; return the sum.
+    """
     one = s.dtype.type(1.0)
     # ``bell(d) = exp(-d^2 / 2)``, which float32 lanes compute without the library.
     twice = s.dtype.type(2.0 * inverse)
@@ -49,9 +52,18 @@ def _slopes(chance: Array, factor: float, g: Array, h: Array) -> float:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def approximate_ranks(
-    scores: Array, gains: F64, offsets: I64, scale: F64, temperature: float, _: F64, first: int, last: int,
-    grad: Array, hess: Array, values: F64,
-) -> None:  # fmt: skip
+    scores: Array,
+    gains: F64,
+    offsets: I64,
+    scale: F64,
+    temperature: float,
+    _: F64,
+    first: int,
+    last: int,
+    grad: Array,
+    hess: Array,
+    values: F64,
+) -> None:
     """One minus ApproxNDCG; `tautrank.losses.ApproxNDCG` has the formula.
 
     Args:
@@ -78,7 +90,8 @@ def approximate_ranks(
             gain = gains[start + i]
             if gain == 0.0:
                 continue
-            # The sum has the document's own chance too, 1/2; this is the logarithm of its rank and one.
+            # The sum has the document's own chance too, 1/2; this is the logarithm of its rank and
+            # one.
             log = math.log(1.5 + _chances(s, i, 1.0 / temperature, c))
             value -= gain * math.log(2.0) / log
             factor = scale[query] * gain * math.log(2.0) / (log * log * math.exp(log) * temperature)
@@ -91,7 +104,9 @@ def approximate_ranks(
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _distances(s: F64, own: float) -> tuple[float, float]:
-    """Return the sum of the distances of a score from all scores, and how many more are below it than above it."""
+    """Return the sum of the distances of a score from all scores, and how many more are below it
+    than above it.
+    """
     total, more = 0.0, 0.0
     for j in range(s.size):
         d = own - s[j]
@@ -102,7 +117,9 @@ def _distances(s: F64, own: float) -> tuple[float, float]:
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _signed_sums(s: F64, own: float, b: F64) -> tuple[float, float]:
-    """Return the sum of ``b``, signed by where a score is relative to ``own``, and the sum of the sizes."""
+    """Return the sum of ``b``, signed by where a score is relative to ``own``, and the sum of the
+    sizes.
+    """
     total, size = 0.0, 0.0
     for j in range(s.size):
         d = own - s[j]
@@ -140,9 +157,19 @@ def _sums(p: Array, earned: F64) -> tuple[float, float]:
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _pass_back(
-    factor: float, share: float, gain: float, earned: F64, more: F64, p: Array, b: F64, g: F64, h: F64
+    factor: float,
+    share: float,
+    gain: float,
+    earned: F64,
+    more: F64,
+    p: Array,
+    b: F64,
+    g: F64,
+    h: F64,
 ) -> None:
-    """Add the slopes of one rank to the sums: those of the distances to ``b``, all others to ``g`` and ``h``."""
+    """Add the slopes of one rank to the sums: those of the distances to ``b``, all others to ``g``
+    and ``h``.
+    """
     for j in range(earned.size):
         a = share * p[j] * (gain - earned[j])
         b[j] -= a
@@ -153,14 +180,25 @@ def _pass_back(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def sorted_gains(
-    scores: Array, gains: F64, offsets: I64, scale: F64, temperature: float, discounts: F64, first: int, last: int,
-    grad: Array, hess: Array, values: F64,
-) -> None:  # fmt: skip
-    """One minus NeuralNDCG; `tautrank.losses.NeuralNDCG` has the formula, and `approximate_ranks` the arguments.
+    scores: Array,
+    gains: F64,
+    offsets: I64,
+    scale: F64,
+    temperature: float,
+    discounts: F64,
+    first: int,
+    last: int,
+    grad: Array,
+    hess: Array,
+    values: F64,
+) -> None:
+    """One minus NeuralNDCG; `tautrank.losses.NeuralNDCG` has the formula, and `approximate_ranks`
+    the arguments.
 
-    The logit of document ``j`` at the 0-based rank ``i`` is ``((n - 1 - 2i) s_j - B_j) / T``. It changes with ``s_j``
-    by ``(n - 1 - 2i - m_j) / T``, where ``m_j`` more documents are below ``j`` than above it, and with another score by
-    1/T up or down. All sums are float64; of float32 scores only the exponentials are in float32.
+    The logit of document ``j`` at the 0-based rank ``i`` is ``((n - 1 - 2i) s_j - B_j) / T``. It
+    changes with ``s_j`` by ``(n - 1 - 2i - m_j) / T``, where ``m_j`` more documents are below ``j``
+    than above it, and with another score by 1/T up or down. All sums are float64; of float32 scores
+    only the exponentials are in float32.
     """
     size = longest_list(offsets, first, last)
     every, far, more, z = np.empty(size), np.empty(size), np.empty(size), np.empty(size)

@@ -1,8 +1,10 @@
-"""What every smoothed metric needs: noisy positions, the first of them, the normal density, and the way to a booster.
+"""What every smoothed metric needs: noisy positions, the first of them, the normal density, and the
+way to a booster.
 
-Positions are scores in units of sigma, see `_stochastic_kernel`. The kernels of a metric that computes its value after
-one document moves (`ScaleFreeMetric`) are written here, around its two functions, and built anew for each such metric:
-compiled if the functions are, and as they stand for one of plain Python.
+Positions are scores in units of sigma, see `_stochastic_kernel`. The kernels of a metric that
+computes its value after one document moves (`ScaleFreeMetric`) are written here, around its two
+functions, and built anew for each such metric: compiled if the functions are, and as they stand for
+one of plain Python.
 """
 
 from __future__ import annotations
@@ -36,9 +38,12 @@ GUMBEL, NORMAL = 1, 2
 _U = np.uintp
 _HALF_LOG2E = 0.5 / math.log(2.0)
 # 2^f = sum (f log 2)^i / i! for f in [-1/2, 1/2]: the next term is below 2e-7 of it.
-_P0, _P1, _P2, _P3, _P4, _P5, _P6 = (np.float32(math.log(2.0) ** i / math.factorial(i)) for i in range(7))
+_P0, _P1, _P2, _P3, _P4, _P5, _P6 = (
+    np.float32(math.log(2.0) ** i / math.factorial(i)) for i in range(7)
+)
 _SINGLE = np.float32
-# Densities below 2^-100 count as 0: what they are multiplied by would take them out of float32's range.
+# Densities below 2^-100 count as 0: what they are multiplied by would take them out of float32's
+# range.
 _LAST_POWER = np.float32(100.0)
 
 # Registered rather than compiled: a kernel around dispatchers could not be cached.
@@ -74,21 +79,30 @@ def _bell(d: Any) -> Any:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def finish_queries(
-    scores: Array, offsets: I64, scale: F64, options: Any, first: int, last: int, grad: Array, hess: Array
+    scores: Array,
+    offsets: I64,
+    scale: F64,
+    options: Any,
+    first: int,
+    last: int,
+    grad: Array,
+    hess: Array,
 ) -> None:
     """Turn the estimates of the queries ``first`` to ``last`` into what a booster consumes.
 
-    With ``u = z / (|z| + nu)`` acceleration takes ``<g, u> u`` off the gradient. The hessian is 1, or the magnitude of
-    the smoothed metric's own curvature: the mass of the jumps and what acceleration took off, over sigma. This is at
-    least ``|grad| / sigma``, so that no Newton step goes further than the smoothing reaches.
+    With ``u = z / (|z| + nu)`` acceleration takes ``<g, u> u`` off the gradient. The hessian is 1,
+    or the magnitude of the smoothed metric's own curvature: the mass of the jumps and what
+    acceleration took off, over sigma. This is at least ``|grad| / sigma``, so that no Newton step
+    goes further than the smoothing reaches.
 
     Args:
         scores: ``z``, one per document.
         offsets: start of each query.
         scale: one per query: its weight, 0 where there is nothing to learn.
-        options: the reach of the smoothing, sigma; nu, which keeps ``u`` finite where all scores are equal; whether to
-            accelerate; whether the loss ignores a constant added to the scores, so that ``z`` is what differs from the
-            mean; and whether the hessian is the curvature.
+        options: the reach of the smoothing, sigma; nu, which keeps ``u`` finite where all scores
+            are equal; whether to accelerate; whether the loss ignores a constant added to the
+            scores, so that ``z`` is what differs from the mean; and whether the hessian is the
+            curvature.
         first, last: the first query, and one past the last.
         grad: holds the estimates, receives the gradients.
         hess: holds the mean sizes of the terms of the estimates, receives the hessians.
@@ -135,7 +149,8 @@ def _finish(scores: Array, scale: float, options: Any, grad: Array, hess: Array)
 
 @njit(cache=True, error_model="numpy")
 def sort_positions(t: F64, n: int, ranks: I32, top: I32, wanted: int) -> None:
-    """Write to ``top`` the places of the ``wanted`` highest of ``n`` positions, highest first, ties in their order.
+    """Write to ``top`` the places of the ``wanted`` highest of ``n`` positions, highest first, ties
+    in their order.
 
     Args:
         t: the positions; at least ``n + LANES`` long, what lies past ``n`` is overwritten.
@@ -151,11 +166,15 @@ def sort_positions(t: F64, n: int, ranks: I32, top: I32, wanted: int) -> None:
 
 
 @njit(cache=True, error_model="numpy")
-def first_documents(t: F64, n: int, wanted: int, best: F64, order: I32, some: I32, top: I32) -> None:
-    """Write to ``top`` the places of the ``wanted`` highest of the first ``n`` positions, highest first.
+def first_documents(
+    t: F64, n: int, wanted: int, best: F64, order: I32, some: I32, top: I32
+) -> None:
+    """Write to ``top`` the places of the ``wanted`` highest of the first ``n`` positions, highest
+    first.
 
-    Of equal positions the earlier one comes first. The positions are dealt out to lanes: at least ``wanted`` of them
-    reach the ``wanted``-th highest of the lanes' maxima, and few others do, so that few are left to be sorted.
+    Of equal positions the earlier one comes first. The positions are dealt out to lanes: at least
+    ``wanted`` of them reach the ``wanted``-th highest of the lanes' maxima, and few others do, so
+    that few are left to be sorted.
 
     Args:
         t: the positions; at least ``n + LANES`` long, what lies past ``n`` is overwritten.
@@ -198,11 +217,12 @@ class Draws(NamedTuple):
 
     Args:
         scores: one per document.
-        arrangement: flat indices of the documents in the order of equal scores: from the lowest label to the highest,
-            or, in a selection, as they come.
+        arrangement: flat indices of the documents in the order of equal scores: from the lowest
+            label to the highest, or, in a selection, as they come.
         values: what each document brings to the metric (a gain, a chance to stop), in that order.
         offsets: start of each query.
-        scale: one per query: its weight, 0 where there is nothing to learn, and kernels write nothing.
+        scale: one per query: its weight, 0 where there is nothing to learn, and kernels write
+            nothing.
         samples: draws to average.
         seed: of the noise.
         step: of the noise.
@@ -220,9 +240,18 @@ class Draws(NamedTuple):
 
 @njit(error_model="numpy", forceinline=True)
 def add_noise(
-    draws: Draws, query: int, x: F64, distribution: int, spread: float, stream: int, noise: F64, t: F64
+    draws: Draws,
+    query: int,
+    x: F64,
+    distribution: int,
+    spread: float,
+    stream: int,
+    noise: F64,
+    t: F64,
 ) -> None:
-    """Write ``x + spread e`` to ``t``, ``e`` of one of `DISTRIBUTIONS`; it is left in ``noise``, in input order."""
+    """Write ``x + spread e`` to ``t``, ``e`` of one of `DISTRIBUTIONS`; it is left in ``noise``, in
+    input order.
+    """
     start = draws.offsets[query]
     n = draws.offsets[query + 1] - start
     drawn = noise[: (n + GROUP - 1) // GROUP * GROUP]
@@ -252,21 +281,29 @@ def mean_positions(draws: Draws, more: Any, query: int, x: F64) -> None:
 
 @njit(error_model="numpy", inline="always")
 def scratch(longest: int) -> tuple[Any, ...]:
-    """Mean positions, noisy positions and noise; and room to sort: two arrays of numbers and three of places."""
+    """Mean positions, noisy positions and noise; and room to sort: two arrays of numbers and three
+    of places.
+    """
     size = longest + 2 * LANES
     places = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32)
-    return np.empty(size), np.empty(size), np.empty(longest + GROUP), (np.empty(size), np.empty(size), *places)
+    return (
+        np.empty(size),
+        np.empty(size),
+        np.empty(longest + GROUP),
+        (np.empty(size), np.empty(size), *places),
+    )
 
 
 class Kernels(NamedTuple):
-    """The kernels of a metric: all take the same arguments but the last ones, which receive the result.
+    """The kernels of a metric: all take the same arguments but the last ones, which receive the
+    result.
 
     Args:
-        gradients: coordinate conditional sampling; receives the estimate and the mean size of its terms, one per
-            document, both filled with 0.
+        gradients: coordinate conditional sampling; receives the estimate and the mean size of its
+            terms, one per document, both filled with 0.
         log_derivatives: the log-derivative estimate ``(L(noisy) - L(scores)) e / sigma``; likewise.
-        values: the negated metric, the mean over the draws that the gradient of the same step uses; receives one value
-            per query.
+        values: the negated metric, the mean over the draws that the gradient of the same step uses;
+            receives one value per query.
     """
 
     gradients: _Kernel
@@ -275,23 +312,30 @@ class Kernels(NamedTuple):
 
 
 def build_kernels(
-    gradients: _Kernel, compiled: _Compile, evaluate: Callable[..., Any], sums: Any = None, moved: Any = None
+    gradients: _Kernel,
+    compiled: _Compile,
+    evaluate: Callable[..., Any],
+    sums: Any = None,
+    moved: Any = None,
 ) -> Kernels:
     """Build what a metric needs besides its gradients, around a function that evaluates one list.
 
     Args:
         gradients: the first of its kernels.
         compiled: decorator of the others.
-        evaluate: ``evaluate(sums, moved, draws, more, query, t, room)`` returns the metric of a query's documents at
-            the positions ``t``; ``more`` is what all kernels of the metric are given besides ``draws``: ``mu y`` in the
-            order of the arrangement; sigma, the standard deviation of the noise; as far from 0 as positions may be, in
-            units of sigma; the cut-off, at least the longest list if there is none; and then what the metric needs.
+        evaluate: ``evaluate(sums, moved, draws, more, query, t, room)`` returns the metric of a
+            query's documents at the positions ``t``; ``more`` is what all kernels of the metric are
+            given besides ``draws``: ``mu y`` in the order of the arrangement; sigma, the standard
+            deviation of the noise; as far from 0 as positions may be, in units of sigma; the
+            cut-off, at least the longest list if there is none; and then what the metric needs.
         sums: its `ScaleFreeMetric.sums`, if it is one.
         moved: its `ScaleFreeMetric.moved`.
     """
 
     @compiled
-    def log_derivatives(draws: Draws, more: Any, first: int, last: int, grad: Any, hess: Any) -> None:
+    def log_derivatives(
+        draws: Draws, more: Any, first: int, last: int, grad: Any, hess: Any
+    ) -> None:
         scores, arrangement, _, offsets, scale, samples, _, _ = draws
         sigma = more[1]
         longest = longest_list(offsets, first, last)
@@ -311,7 +355,9 @@ def build_kernels(
             mean_positions(draws, more, query, x)
             for sample in range(samples):
                 draw_positions(draws, query, sample, x, noise, t)
-                gap = (baseline - evaluate(sums, moved, draws, more, query, t, room)) / (sigma * samples)
+                gap = (baseline - evaluate(sums, moved, draws, more, query, t, room)) / (
+                    sigma * samples
+                )
                 for p in range(n):
                     g[p] += gap * noise[p]
                     h[p] += abs(gap * noise[p])
@@ -355,7 +401,9 @@ def _compiled_kernels(sums: Callable[..., Any], moved: Callable[..., Any]) -> Ke
 
 @njit(cache=True, error_model="numpy")
 def _list_in_order(draws: Draws, query: int, t: F64, by_score: bool, room: Any) -> None:
-    """Lay out a list's values and positions by rank, or as they come; the third array of ``room`` says how."""
+    """Lay out a list's values and positions by rank, or as they come; the third array of ``room``
+    says how.
+    """
     v, b, order, ranks, _ = room
     start = draws.offsets[query]
     n = draws.offsets[query + 1] - start
@@ -370,8 +418,12 @@ def _list_in_order(draws: Draws, query: int, t: F64, by_score: bool, room: Any) 
 
 
 @register_jitable(error_model="numpy")
-def moved_value(sums: Any, moved: Any, draws: Draws, more: Any, query: int, t: F64, room: Any) -> Any:
-    """The metric of a list, see `build_kernels`: what it is when the first document moves to where it is."""
+def moved_value(
+    sums: Any, moved: Any, draws: Draws, more: Any, query: int, t: F64, room: Any
+) -> Any:
+    """The metric of a list, see `build_kernels`: what it is when the first document moves to where
+    it is.
+    """
     _, _, _, k, by_score = more
     _list_in_order(draws, query, t, by_score, room)
     v, b, _, _, _ = room

@@ -1,7 +1,8 @@
-"""Kernels of the softmax family: cross entropy between a target distribution and the softmax of the scores.
+"""Kernels of the softmax family: cross entropy between a target distribution and the softmax of the
+scores.
 
-The targets of XE-NDCG are ``phi_i = t_i / sum t`` with ``t_i = base_i + unit (1 - gamma_i)``; ``base`` and ``unit``
-carry a scale per query that cancels, so that no label overflows.
+The targets of XE-NDCG are ``phi_i = t_i / sum t`` with ``t_i = base_i + unit (1 - gamma_i)``;
+``base`` and ``unit`` carry a scale per query that cancels, so that no label overflows.
 """
 
 from __future__ import annotations
@@ -23,7 +24,15 @@ DIAGONAL, NEUMANN, EXACT = 0, 1, 2
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=REORDER)
 def uniform_targets(
-    base: F64, unit: F64, offsets: I64, seed: np.uint64, step: int, first: int, last: int, phi: Array, sums: F64
+    base: F64,
+    unit: F64,
+    offsets: I64,
+    seed: np.uint64,
+    step: int,
+    first: int,
+    last: int,
+    phi: Array,
+    sums: F64,
 ) -> None:
     """Targets with a gamma drawn uniformly for each document.
 
@@ -55,7 +64,9 @@ def uniform_targets(
 
 @njit(error_model="numpy", inline="always")
 def _log_total(scores: F64, start: int, stop: int) -> tuple[float, float]:
-    """The highest score of a query, and ``log sum exp(score - highest)``: what ``-log rho`` is measured by."""
+    """The highest score of a query, and ``log sum exp(score - highest)``: what ``-log rho`` is
+    measured by.
+    """
     top = -math.inf
     for p in range(start, stop):
         top = max(top, scores[p])
@@ -67,14 +78,24 @@ def _log_total(scores: F64, start: int, stop: int) -> tuple[float, float]:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def tight_targets(
-    base: F64, unit: F64, offsets: I64, scores: F64, arrangement: I64, ranks: I32, scale: F64, first: int, last: int,
-    phi: Array, sums: F64,
-) -> None:  # fmt: skip
-    """Targets with the gammas in [0, 1] that minimise the loss ``sum t c / sum t``, where ``c = -log rho``.
+    base: F64,
+    unit: F64,
+    offsets: I64,
+    scores: F64,
+    arrangement: I64,
+    ranks: I32,
+    scale: F64,
+    first: int,
+    last: int,
+    phi: Array,
+    sums: F64,
+) -> None:
+    """Targets with the gammas in [0, 1] that minimise the loss ``sum t c / sum t``, where
+    ``c = -log rho``.
 
-    A ratio of linear functions over a box takes its minimum at a corner: ``t_i`` is at its upper end where ``c_i`` lies
-    below the minimum, at its lower end elsewhere. So documents are taken from the highest score down, for as
-    long as the next one costs less than the mean so far.
+    A ratio of linear functions over a box takes its minimum at a corner: ``t_i`` is at its upper
+    end where ``c_i`` lies below the minimum, at its lower end elsewhere. So documents are taken
+    from the highest score down, for as long as the next one costs less than the mean so far.
 
     Args:
         base: the part of the target that gamma does not touch, one per document.
@@ -102,7 +123,8 @@ def tight_targets(
             weight += base[arrangement[p]]
             weighted += base[arrangement[p]] * c
         taken = 0
-        # The tolerance keeps documents of equal cost together when rounding alone tells cost and mean apart.
+        # The tolerance keeps documents of equal cost together when rounding alone tells cost and
+        # mean apart.
         while taken < stop - start and cost[taken] * (1.0 + 1e-12) < weighted / weight:
             weight += unit[query]
             weighted += unit[query] * cost[taken]
@@ -129,7 +151,8 @@ def _others(s: Array, best: int, tail: float, e: Array, q: Array) -> None:
         for p in range(s.shape[0]):
             q[p] = e[p] * share
     else:
-        # The others may have underflowed next to the best one: measure them by the best among themselves.
+        # The others may have underflowed next to the best one: measure them by the best among
+        # themselves.
         top = -math.inf
         for p in range(s.shape[0]):
             if p != best:
@@ -145,11 +168,12 @@ def _others(s: Array, best: int, tail: float, e: Array, q: Array) -> None:
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _neumann(e: Array, q: Array, phi: Array, best: int, n: int, tail: float) -> None:
-    """Replace ``e = exp(s - max)`` by the hessian and ``phi`` by the gradient ``D (I + S + S^2) D^-1 (rho - phi)``.
+    """Replace ``e = exp(s - max)`` by the hessian and ``phi`` by the gradient
+    ``D (I + S + S^2) D^-1 (rho - phi)``.
 
-    ``1 - rho`` of the best document is ``tail / (1 + tail)``, the share of the others, and whatever is divided by it
-    comes with a factor ``rho_k``: ``q_k = rho_k / (1 - rho_best)``, a softmax over the others, stays finite however
-    far the best document leads.
+    ``1 - rho`` of the best document is ``tail / (1 + tail)``, the share of the others, and whatever
+    is divided by it comes with a factor ``rho_k``: ``q_k = rho_k / (1 - rho_best)``, a softmax over
+    the others, stays finite however far the best document leads.
     """
     one = e.dtype.type(1.0)
     share = e.dtype.type(1.0 / (1.0 + tail))
@@ -179,7 +203,14 @@ def _neumann(e: Array, q: Array, phi: Array, best: int, n: int, tail: float) -> 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def softmax_gradients(
-    scores: Array, offsets: I64, scale: F64, hessian: int, first: int, last: int, grad: Array, hess: Array
+    scores: Array,
+    offsets: I64,
+    scale: F64,
+    hessian: int,
+    first: int,
+    last: int,
+    grad: Array,
+    hess: Array,
 ) -> None:
     """Gradients of the cross entropy.
 
@@ -234,7 +265,9 @@ def softmax_gradients(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def softmax_values(scores: F64, targets: F64, offsets: I64, scale: F64, first: int, last: int, values: F64) -> None:
+def softmax_values(
+    scores: F64, targets: F64, offsets: I64, scale: F64, first: int, last: int, values: F64
+) -> None:
     """The cross entropy of each query.
 
     Args:

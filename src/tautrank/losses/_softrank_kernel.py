@@ -1,17 +1,21 @@
-"""Kernels of SoftRank: the expected discount of every document, and its derivative by every contest.
+"""Kernels of SoftRank: the expected discount of every document, and its derivative by every
+contest.
 
-A document meets every other one of its list in a contest that the other wins with probability ``pi``; its rank is the
-number of contests it loses. Documents that have a gain are taken in blocks of ``LANES``, best score first, and
-whatever belongs to a block is laid out as ``[contest or rank][lane]``, so that every inner loop runs over the lanes.
+A document meets every other one of its list in a contest that the other wins with probability
+``pi``; its rank is the number of contests it loses. Documents that have a gain are taken in blocks
+of ``LANES``, best score first, and whatever belongs to a block is laid out as
+``[contest or rank][lane]``, so that every inner loop runs over the lanes.
 
 The expected discount of a block's documents comes in one of two ways:
 
-- by *recursion* over contests, ``p(r) <- p(r - 1) pi + p(r) (1 - pi)``, on the ranks before the cutoff only. Going
-  back through the contests, ``a(r)``, the discount expected of a document that has lost ``r`` contests so far,
-  gives the derivative by each contest: ``sum_r p(r) (a(r + 1) - a(r))``, with ``p`` before and ``a`` after it. The
-  states ``p`` are kept for one segment of contests at a time, and computed again from the state at its start.
-- by *powers*: where the discount is ``sum_q c_q x_q^r``, its expectation is ``sum_q c_q prod_m (1 - pi_m (1 - x_q))``,
-  with as many terms as `discount_powers` needs, however long the list is.
+- by *recursion* over contests, ``p(r) <- p(r - 1) pi + p(r) (1 - pi)``, on the ranks before the
+  cutoff only. Going back through the contests, ``a(r)``, the discount expected of a document that
+  has lost ``r`` contests so far, gives the derivative by each contest:
+  ``sum_r p(r) (a(r + 1) - a(r))``, with ``p`` before and ``a`` after it. The states ``p`` are kept
+  for one segment of contests at a time, and computed again from the state at its start.
+- by *powers*: where the discount is ``sum_q c_q x_q^r``, its expectation is
+  ``sum_q c_q prod_m (1 - pi_m (1 - x_q))``, with as many terms as `discount_powers` needs, however
+  long the list is.
 
 Contests whose outcome is certain are not played: those lost for certain only shift the rank.
 """
@@ -31,22 +35,26 @@ LANES = 16
 """Documents of a block."""
 
 RANKS = 5
-"""Ranks are taken in groups of this many, which share loads; the common cutoffs are multiples of it."""
+"""Ranks are taken in groups of this many, which share loads; the common cutoffs are multiples of
+it.
+"""
 
 POWERS = 4
 """Terms of a sum of powers are taken in groups of this many, which share a division."""
 
 MOST_NET = 1024
-"""Up to this many documents with a gain a list, the two sides of a contest are set off against each other in the
-hessian; beyond, where the table of all contests would be large, their magnitudes are added."""
+"""Up to this many documents with a gain a list, the two sides of a contest are set off against each
+other in the hessian; beyond, where the table of all contests would be large, their magnitudes are
+added."""
 
 _FEWEST_IN_SEGMENT = 32
 
-# A multiplication and an addition may be fused; nothing may be reordered, since the rounding trick of `contests`
-# depends on the order.
+# A multiplication and an addition may be fused; nothing may be reordered, since the rounding trick
+# of `contests` depends on the order.
 _FUSE = {"nsz", "arcp", "contract"}
 
-# Unsigned indices: Numba then leaves out the test for negative ones, which would keep a loop from vectorising.
+# Unsigned indices: Numba then leaves out the test for negative ones, which would keep a loop from
+# vectorising.
 _U = np.uintp
 _L = np.uintp(LANES)
 _F = np.float32
@@ -57,26 +65,33 @@ _LOG2_E = _F(math.log2(math.e))
 # Minimax polynomial of 2^f on [-1/2, 1/2], relative error 2e-9.
 _E0, _E1, _E2, _E3 = _F(1.0), _F(6.93147206e-01), _F(2.40226469e-01), _F(5.55032878e-02)
 _E4, _E5, _E6 = _F(9.61848897e-03), _F(1.33999312e-03), _F(1.53458075e-04)
-# erfc(y) exp(y^2) = t P(t) with t = 1/(1 + 0.46 y): minimax on [0, 5.2] with the weight exp(-y^2 / 2), which makes the
-# error of erfc(y) at most 5e-9 exp(-y^2 / 2).
+# erfc(y) exp(y^2) = t P(t) with t = 1/(1 + 0.46 y): minimax on [0, 5.2] with the weight exp(-y^2 /
+# 2), which makes the error of erfc(y) at most 5e-9 exp(-y^2 / 2).
 _SHRINK = _F(0.46)
-_C0, _C1, _C2, _C3 = _F(0.2625960668133179), _F(0.2246945476033094), _F(0.3987733244007023), _F(-0.25468139290831565)
+_C0, _C1, _C2, _C3 = (
+    _F(0.2625960668133179),
+    _F(0.2246945476033094),
+    _F(0.3987733244007023),
+    _F(-0.25468139290831565),
+)
 _C4, _C5, _C6 = _F(0.7404743109982268), _F(-0.46404625675853955), _F(0.09218940443335509)
 
 # Distances in units of 2 sigma beyond which a contest is certain: erfc is 1.5e-12 and 4e-20 there.
 _CERTAIN_FLOAT32 = 5.0
 _CERTAIN_FLOAT64 = 6.5
-# A chance of a discount below this is none. A contest's share in the gradient is at most the chance times the
-# hazard of a normal distribution, a small number.
+# A chance of a discount below this is none. A contest's share in the gradient is at most the chance
+# times the hazard of a normal distribution, a small number.
 _NO_CHANCE_FLOAT32 = 1e-12
 _NO_CHANCE_FLOAT64 = 1e-30
-# Probabilities stay above this, so that neither they nor their products become denormal numbers, which are slow.
+# Probabilities stay above this, so that neither they nor their products become denormal numbers,
+# which are slow.
 _LEAST_FLOAT32 = 1e-18
 _LEAST_FLOAT64 = 1e-150
 
 
 class Block(NamedTuple):
-    """A block of documents that have a gain, and their contests; tables are laid out as ``[contest][lane]``.
+    """A block of documents that have a gain, and their contests; tables are laid out as
+    ``[contest][lane]``.
 
     Args:
         s: scores of all documents by rank.
@@ -90,7 +105,8 @@ class Block(NamedTuple):
         slopes: derivative of the expected discount by each contest.
         expected: expected discount of each document.
         gain: gain of each document.
-        g: receives the derivative by the score of each document, as far as it comes from the document's own ranks.
+        g: receives the derivative by the score of each document, as far as it comes from the
+            document's own ranks.
         h: receives its curvature, likewise.
     """
 
@@ -110,7 +126,8 @@ class Block(NamedTuple):
 
 
 class Recursion(NamedTuple):
-    """What the recursion over the contests of a block works on; tables are laid out as ``[rank][lane]``.
+    """What the recursion over the contests of a block works on; tables are laid out as
+    ``[rank][lane]``.
 
     Args:
         states: distributions of the ranks, before and after each contest of a segment.
@@ -133,10 +150,12 @@ class Recursion(NamedTuple):
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def contests(block: Block, first: int, last: int) -> None:
-    """Probability that the documents ``first`` to ``last`` beat those of the block, and its derivative by the score.
+    """Probability that the documents ``first`` to ``last`` beat those of the block, and its
+    derivative by the score.
 
-    ``beaten = (1 + erf(d / (2 sigma))) / 2`` and ``density = exp(-d^2 / (4 sigma^2)) / (2 sigma sqrt(pi))`` for a
-    difference of scores ``d``; both are 0 for a document against itself.
+    ``beaten = (1 + erf(d / (2 sigma))) / 2`` and
+    ``density = exp(-d^2 / (4 sigma^2)) / (2 sigma sqrt(pi))`` for a difference of scores ``d``;
+    both are 0 for a document against itself.
 
     Args:
         block: the block; receives ``beaten`` and ``density``.
@@ -181,10 +200,11 @@ def contests(block: Block, first: int, last: int) -> None:
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def _play(block: Block, room: Recursion, first: int, last: int, played: int, ranks: int) -> None:
-    """Play the contests ``first`` to ``last``: from the state before each of them write the state after it.
+    """Play the contests ``first`` to ``last``: from the state before each of them write the state
+    after it.
 
-    State ``t`` (before contest ``first + t``) starts at ``t * stride``. After ``played`` contests no more than
-    ``played`` are lost: the ranks beyond are not touched.
+    State ``t`` (before contest ``first + t``) starts at ``t * stride``. After ``played`` contests
+    no more than ``played`` are lost: the ranks beyond are not touched.
     """
     beaten, states, stride = block.beaten, room.states, room.stride
     low = states.dtype.type(block.least)
@@ -216,7 +236,9 @@ def _reached(losses: int, ranks: int) -> int:
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def _return(block: Block, room: Recursion, first: int, last: int, played: int, ranks: int) -> None:
-    """Take the contests ``last`` to ``first`` back: the derivative by each, and ``ahead`` as it is before them."""
+    """Take the contests ``last`` to ``first`` back: the derivative by each, and ``ahead`` as it is
+    before them.
+    """
     beaten, slopes, states, ahead = block.beaten, block.slopes, room.states, room.ahead
     low = states.dtype.type(block.least)
     for m in range(last - 1, first - 1, -1):
@@ -256,7 +278,9 @@ def _return(block: Block, room: Recursion, first: int, last: int, played: int, r
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def _expect(block: Block, room: Recursion, at: int, ranks: int) -> None:
-    """For the state at ``at``: ``sum_r p(r)``, the chance of any discount, and ``sum_r p(r) a(r)``, what to expect."""
+    """For the state at ``at``: ``sum_r p(r)``, the chance of any discount, and ``sum_r p(r) a(r)``,
+    what to expect.
+    """
     states, ahead, chance, expected = room.states, room.ahead, room.chance, block.expected
     chance[:] = 0.0
     expected[:] = 0.0
@@ -270,8 +294,12 @@ def _expect(block: Block, room: Recursion, at: int, ranks: int) -> None:
 
 
 @njit(error_model="numpy")
-def _by_recursion(block: Block, room: Recursion, first: int, last: int, ranks: int, derive: bool) -> bool:
-    """The expected discounts of a block and, if ``derive``, their slopes; False where no lane has a chance of any."""
+def _by_recursion(
+    block: Block, room: Recursion, first: int, last: int, ranks: int, derive: bool
+) -> bool:
+    """The expected discounts of a block and, if ``derive``, their slopes; False where no lane has a
+    chance of any.
+    """
     states, stride, checkpoints, segment, _, chance, none = room
     size = (ranks + 1) * LANES
     checkpoints[:size] = 0.0
@@ -301,8 +329,12 @@ def _by_recursion(block: Block, room: Recursion, first: int, last: int, ranks: i
 
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
-def _multiply(beaten: Array, first: int, last: int, gaps: Array, terms: int, least: float, products: Array) -> None:
-    """Multiply the product of every power by ``1 - beaten gap`` for the contests ``first`` to ``last``."""
+def _multiply(
+    beaten: Array, first: int, last: int, gaps: Array, terms: int, least: float, products: Array
+) -> None:
+    """Multiply the product of every power by ``1 - beaten gap`` for the contests ``first`` to
+    ``last``.
+    """
     one = beaten.dtype.type(1.0)
     low = beaten.dtype.type(least)
     for m in range(first, last):
@@ -320,8 +352,12 @@ def _multiply(beaten: Array, first: int, last: int, gaps: Array, terms: int, lea
 
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
-def _divide(beaten: Array, first: int, last: int, gaps: Array, terms: int, weighed: Array, slopes: Array) -> None:
-    """Slopes of the products: ``sum_q weighed_q / (1 - beaten gap_q)``, a group of fractions over one denominator."""
+def _divide(
+    beaten: Array, first: int, last: int, gaps: Array, terms: int, weighed: Array, slopes: Array
+) -> None:
+    """Slopes of the products: ``sum_q weighed_q / (1 - beaten gap_q)``, a group of fractions over
+    one denominator.
+    """
     one = beaten.dtype.type(1.0)
     for m in range(first, last):
         row = _U(m) * _L
@@ -339,14 +375,25 @@ def _divide(beaten: Array, first: int, last: int, gaps: Array, terms: int, weigh
                 f3 = one - b * y3
                 upper = weighed[j] * f1 + weighed[j + _L] * f0
                 lower = weighed[j + _U(2) * _L] * f3 + weighed[j + _U(3) * _L] * f2
-                slopes[row + _U(lane)] += (upper * (f2 * f3) + lower * (f0 * f1)) / ((f0 * f1) * (f2 * f3))
+                slopes[row + _U(lane)] += (upper * (f2 * f3) + lower * (f0 * f1)) / (
+                    (f0 * f1) * (f2 * f3)
+                )
 
 
 @njit(error_model="numpy")
 def _by_powers(
-    block: Block, first: int, last: int, gaps: Array, coefficients: Array, terms: int, derive: bool, products: Array
+    block: Block,
+    first: int,
+    last: int,
+    gaps: Array,
+    coefficients: Array,
+    terms: int,
+    derive: bool,
+    products: Array,
 ) -> None:
-    """As `_by_recursion`, where the discount is a sum of powers: each of the ``first`` contests is lost for certain."""
+    """As `_by_recursion`, where the discount is a sum of powers: each of the ``first`` contests is
+    lost for certain.
+    """
     contests(block, first, last)
     beaten, expected, least = block.beaten, block.expected, block.least
     for q in range(terms):
@@ -366,11 +413,20 @@ def _by_powers(
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _credit(
-    block: Block, first: int, last: int, number: I32, net: Array, width: int, column: int, g: Array, h: Array
+    block: Block,
+    first: int,
+    last: int,
+    number: I32,
+    net: Array,
+    width: int,
+    column: int,
+    g: Array,
+    h: Array,
 ) -> None:
     """Share the block's slopes out to both documents of every contest.
 
-    A contest between two documents with a gain goes to the table ``net`` to be set off, unless ``width`` is 0.
+    A contest between two documents with a gain goes to the table ``net`` to be set off, unless
+    ``width`` is 0.
     """
     slopes, density, gain, own_g, own_h = block.slopes, block.density, block.gain, block.g, block.h
     for m in range(first, last):
@@ -394,8 +450,12 @@ def _credit(
 
 
 @njit(error_model="numpy", fastmath=REORDER)
-def _set_off(net: Array, width: int, done: int, rich: int, rich_at: I32, sizes: Array, h: Array) -> None:
-    """Add the difference of the two sides of every contest in the table to the curvature of both documents."""
+def _set_off(
+    net: Array, width: int, done: int, rich: int, rich_at: I32, sizes: Array, h: Array
+) -> None:
+    """Add the difference of the two sides of every contest in the table to the curvature of both
+    documents.
+    """
     row = _U(width)
     for j in range(rich):
         sizes[_U(j)] = 0.0
@@ -412,7 +472,9 @@ def _set_off(net: Array, width: int, done: int, rich: int, rich_at: I32, sizes: 
 
 @njit(error_model="numpy")
 def _find_rich(u: Array, rich_at: I32, number: I32) -> int:
-    """Number the documents that have a gain, best score first; the others get -1. Return how many there are."""
+    """Number the documents that have a gain, best score first; the others get -1. Return how many
+    there are.
+    """
     rich = 0
     for p in range(u.shape[0]):
         number[p] = -1
@@ -425,11 +487,24 @@ def _find_rich(u: Array, rich_at: I32, number: I32) -> int:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def softrank_queries(
-    scores: Array, arrangement: I64, ranks: I32, gains: Array, offsets: I64, scale: F64, discount: Array | None,
-    powers: tuple[Array, Array, I64, I64] | None, sigma: float, derive: bool, first: int, last: int, values: F64,
-    grad: Array, hess: Array,
-) -> None:  # fmt: skip
-    """``1 - SoftNDCG`` of each query and, if ``derive``, its gradient and the size of its curvature.
+    scores: Array,
+    arrangement: I64,
+    ranks: I32,
+    gains: Array,
+    offsets: I64,
+    scale: F64,
+    discount: Array | None,
+    powers: tuple[Array, Array, I64, I64] | None,
+    sigma: float,
+    derive: bool,
+    first: int,
+    last: int,
+    values: F64,
+    grad: Array,
+    hess: Array,
+) -> None:
+    """``1 - SoftNDCG`` of each query and, if ``derive``, its gradient and the size of its
+    curvature.
 
     Args:
         scores: one per document.
@@ -439,14 +514,15 @@ def softrank_queries(
         offsets: start of each query.
         scale: one per query, its weight; 0 where there is nothing to gain.
         discount: by 0-based rank, up to the last one that has any: what the recursion takes.
-        powers: the discount as `power_tables` returns it. One of the two is ``None``, and the way that would take it
-            is not even compiled.
+        powers: the discount as `power_tables` returns it. One of the two is ``None``, and the way
+            that would take it is not even compiled.
         sigma: standard deviation of every score.
         derive: whether to write ``grad`` and ``hess``.
         first, last: the first query, and one past the last.
         values: receives one value per query; filled with 0.
         grad: receives the gradient, one per document; filled with 0.
-        hess: receives ``sum_m |w_im| density_im / sigma``, one per document, see `SoftRank`; filled with 0.
+        hess: receives ``sum_m |w_im| density_im / sigma``, one per document, see `SoftRank`; filled
+            with 0.
     """
     real = scores.dtype.type
     precise = scores.itemsize == 8
@@ -460,19 +536,31 @@ def softrank_queries(
         checkpoints = np.empty((longest // segment + 1) * stride, scores.dtype)
         ahead = np.empty(stride, scores.dtype)
         no_chance = _NO_CHANCE_FLOAT64 if precise else _NO_CHANCE_FLOAT32
-        room = Recursion(states, stride, checkpoints, segment, ahead, np.empty(LANES, scores.dtype), no_chance)
+        room = Recursion(
+            states, stride, checkpoints, segment, ahead, np.empty(LANES, scores.dtype), no_chance
+        )
     if powers is not None:
         gaps, coefficients, terms, reach = powers
         products = np.empty(gaps.shape[1] * LANES, scores.dtype)
     size = longest * LANES
-    beaten, density, slopes = np.empty(size, scores.dtype), np.empty(size, scores.dtype), np.empty(size, scores.dtype)
-    own, gain, expected = np.empty(LANES, scores.dtype), np.empty(LANES, scores.dtype), np.empty(LANES, scores.dtype)
+    beaten, density, slopes = (
+        np.empty(size, scores.dtype),
+        np.empty(size, scores.dtype),
+        np.empty(size, scores.dtype),
+    )
+    own, gain, expected = (
+        np.empty(LANES, scores.dtype),
+        np.empty(LANES, scores.dtype),
+        np.empty(LANES, scores.dtype),
+    )
     own_g, own_h = np.empty(LANES, scores.dtype), np.empty(LANES, scores.dtype)
     place = np.empty(LANES, np.int32)
     s, u = np.empty(longest, scores.dtype), np.empty(longest, scores.dtype)
     g, h = np.empty(longest, scores.dtype), np.empty(longest, scores.dtype)
     rich_at, number = np.empty(longest, np.int32), np.empty(longest, np.int32)
-    block = Block(s, own, place, sigma, precise, least, beaten, density, slopes, expected, gain, own_g, own_h)
+    block = Block(
+        s, own, place, sigma, precise, least, beaten, density, slopes, expected, gain, own_g, own_h
+    )
 
     for query in range(first, last):
         start = offsets[query]
@@ -508,13 +596,19 @@ def softrank_queries(
                 depth = _reached(min(n, discount.shape[0]) - lost - 1, longest + RANKS)
                 for r in range(depth + 1):
                     for lane in range(LANES):
-                        ahead[r * LANES + lane] = discount[lost + r] if lost + r < discount.shape[0] else real(0.0)
-                has_chance = lost < discount.shape[0] and _by_recursion(block, room, lost, stop, depth, derive)
+                        ahead[r * LANES + lane] = (
+                            discount[lost + r] if lost + r < discount.shape[0] else real(0.0)
+                        )
+                has_chance = lost < discount.shape[0] and _by_recursion(
+                    block, room, lost, stop, depth, derive
+                )
             if powers is not None:
                 row = 0
                 while reach[row] < n:
                     row += 1
-                _by_powers(block, lost, stop, gaps[row], coefficients[row], terms[row], derive, products)
+                _by_powers(
+                    block, lost, stop, gaps[row], coefficients[row], terms[row], derive, products
+                )
             if not has_chance:
                 # Neither have the documents further down.
                 done = column

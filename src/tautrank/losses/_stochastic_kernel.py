@@ -1,20 +1,23 @@
 """Kernels of StochasticRank for the metrics of a reader: DCG, NDCG, ERR and MRR.
 
-All scores are in units of sigma. Document ``j`` stands at ``x_j = s_j / sigma - mu y_j``, the mean of its noisy score,
-and one draw puts it at ``t_j = x_j + e_j`` with ``e`` standard normal. Sliding ``j`` over another document ``s``, which
-is at rank ``p`` once ``j`` is taken out, swaps neighbours, and that changes the metric by
+All scores are in units of sigma. Document ``j`` stands at ``x_j = s_j / sigma - mu y_j``, the mean
+of its noisy score, and one draw puts it at ``t_j = x_j + e_j`` with ``e`` standard normal. Sliding
+``j`` over another document ``s``, which is at rank ``p`` once ``j`` is taken out, swaps neighbours,
+and that changes the metric by
 
     (g_j - g_s) (w_p - w_{p+1}) prod (1 - stop_i)    over the documents i above s other than j
 
-(without the product for a reader who never stops). The derivative adds up these jumps times the normal density
-of ``t_s - x_j``. With a cut-off ``k`` only the first ``k + 1`` documents of a draw can be such an ``s``: they are
-found without sorting the others. Then all documents slide over these points, four points a pass. For a
-reader who stops, the product is that of the whole list as long as ``j`` is below ``s``; the documents above ``s``
-are among the first ``k + 1`` themselves and are computed by rank, where the product without ``j`` grows from point to
-point and nothing is ever divided.
+(without the product for a reader who never stops). The derivative adds up these jumps times the
+normal density of ``t_s - x_j``. With a cut-off ``k`` only the first ``k + 1`` documents of a draw
+can be such an ``s``: they are found without sorting the others. Then all documents slide over these
+points, four points a pass. For a reader who stops, the product is that of the whole list as long as
+``j`` is below ``s``; the documents above ``s`` are among the first ``k + 1`` themselves and are
+computed by rank, where the product without ``j`` grows from point to point and nothing is ever
+divided.
 
-Differences of positions are taken in two parts, ``(t_high - x_high) + (t_low - x_low)``, so that float32 lanes are
-right however far scores are from 0. No kernel holds more than a few arrays of the length of the longest list.
+Differences of positions are taken in two parts, ``(t_high - x_high) + (t_low - x_low)``, so that
+float32 lanes are right however far scores are from 0. No kernel holds more than a few arrays of the
+length of the longest list.
 """
 
 from __future__ import annotations
@@ -29,7 +32,14 @@ from numba.extending import register_jitable
 from tautrank.arrays import F64, I32, Array
 from tautrank.kernels.ranking import LANES, longest_list
 from tautrank.losses import _smoothing_kernel as smoothing
-from tautrank.losses._smoothing_kernel import Draws, bell, draw_positions, first_documents, mean_positions, scratch
+from tautrank.losses._smoothing_kernel import (
+    Draws,
+    bell,
+    draw_positions,
+    first_documents,
+    mean_positions,
+    scratch,
+)
 
 # Products may be fused with sums, which keeps every lane's own order of operations.
 _FUSE = {"contract", "nsz"}
@@ -39,9 +49,11 @@ _NOT_AMONG_THE_FIRST = 2.0**30
 
 @njit(error_model="numpy")
 def up_to_second_certain_stop(t: F64, gain: Array, n: int) -> int:
-    """How many documents stand at or above the second one that stops every reader; ``n`` where there is none.
+    """How many documents stand at or above the second one that stops every reader; ``n`` where
+    there is none.
 
-    Whoever slides over a document further down leaves a certain stop above it: nothing changes there.
+    Whoever slides over a document further down leaves a certain stop above it: nothing changes
+    there.
 
     Args:
         t: the positions.
@@ -62,7 +74,9 @@ def up_to_second_certain_stop(t: F64, gain: Array, n: int) -> int:
 
 
 @register_jitable(error_model="numpy")
-def reader_value(_sums: None, _moved: None, draws: Draws, more: Any, query: int, t: F64, room: Any) -> Any:
+def reader_value(
+    _sums: None, _moved: None, draws: Draws, more: Any, query: int, t: F64, room: Any
+) -> Any:
     """The metric of a list, see `build_kernels`."""
     best, _, order, some, top = room
     _, _, _, k, weights, _, stops = more
@@ -82,20 +96,59 @@ def reader_value(_sums: None, _moved: None, draws: Draws, more: Any, query: int,
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def _slide_over(
-    high: Array, low: Array, gain: Array, rank: Array, first: int, stop: int, points: Array, at: int, g: Array, h: Array
+    high: Array,
+    low: Array,
+    gain: Array,
+    rank: Array,
+    first: int,
+    stop: int,
+    points: Array,
+    at: int,
+    g: Array,
+    h: Array,
 ) -> None:
-    """Add the jumps of the documents ``first`` to ``stop`` at the four breaking points from ``at`` on.
+    """Add the jumps of the documents ``first`` to ``stop`` at the four breaking points from ``at``
+    on.
 
-    A point is a column: the two parts of its position, gain, rank, and weight for the documents below and above it.
-    The document of the point itself has its gain, so that it needs no exception.
+    A point is a column: the two parts of its position, gain, rank, and weight for the documents
+    below and above it. The document of the point itself has its gain, so that it needs no
+    exception.
     """
-    a0, b0, u0, r0, w0, v0 = points[0, at], points[1, at], points[2, at], points[3, at], points[4, at], points[5, at]
+    a0, b0, u0, r0, w0, v0 = (
+        points[0, at],
+        points[1, at],
+        points[2, at],
+        points[3, at],
+        points[4, at],
+        points[5, at],
+    )
     at += 1
-    a1, b1, u1, r1, w1, v1 = points[0, at], points[1, at], points[2, at], points[3, at], points[4, at], points[5, at]
+    a1, b1, u1, r1, w1, v1 = (
+        points[0, at],
+        points[1, at],
+        points[2, at],
+        points[3, at],
+        points[4, at],
+        points[5, at],
+    )
     at += 1
-    a2, b2, u2, r2, w2, v2 = points[0, at], points[1, at], points[2, at], points[3, at], points[4, at], points[5, at]
+    a2, b2, u2, r2, w2, v2 = (
+        points[0, at],
+        points[1, at],
+        points[2, at],
+        points[3, at],
+        points[4, at],
+        points[5, at],
+    )
     at += 1
-    a3, b3, u3, r3, w3, v3 = points[0, at], points[1, at], points[2, at], points[3, at], points[4, at], points[5, at]
+    a3, b3, u3, r3, w3, v3 = (
+        points[0, at],
+        points[1, at],
+        points[2, at],
+        points[3, at],
+        points[4, at],
+        points[5, at],
+    )
     for column in range(stop - first):
         j = _U(first) + _U(column)
         x, y, u, r = high[j], low[j], gain[j], rank[j]
@@ -112,7 +165,9 @@ def _slide_over(
 def _slide_above(
     ranked: Array, first: int, stop: int, a: float, b: float, u: float, weight: float, passed: float
 ) -> None:
-    """Add the jumps of the ranks ``first`` to ``stop`` at one breaking point below them, then let them pass it."""
+    """Add the jumps of the ranks ``first`` to ``stop`` at one breaking point below them, then let
+    them pass it.
+    """
     high, low, gain, reach, g, h = ranked[0], ranked[1], ranked[2], ranked[3], ranked[4], ranked[5]
     for column in range(stop - first):
         j = _U(first) + _U(column)
@@ -127,7 +182,8 @@ def _slide_above(
 def _collect_points(
     t: F64, gain: Array, top: I32, wanted: int, drops: F64, stops: bool, points: Array
 ) -> tuple[int, int]:
-    """Write the columns of `_slide_over`: breaking points without a gain first, both kinds filled up to fours.
+    """Write the columns of `_slide_over`: breaking points without a gain first, both kinds filled
+    up to fours.
 
     Returns how many columns the first kind takes, and how many both take.
     """
@@ -160,12 +216,22 @@ def _collect_points(
 
 @njit(error_model="numpy")
 def _slide_first_ranks(
-    t: F64, high: Array, low: Array, gain: Array, top: I32, wanted: int, drops: F64, ranked: Array, g: Array, h: Array
+    t: F64,
+    high: Array,
+    low: Array,
+    gain: Array,
+    top: I32,
+    wanted: int,
+    drops: F64,
+    ranked: Array,
+    g: Array,
+    h: Array,
 ) -> None:
-    """Add the jumps of the first documents at the breaking points ranked below them, for a reader who stops.
+    """Add the jumps of the first documents at the breaking points ranked below them, for a reader
+    who stops.
 
-    The rows of ``ranked`` are, by rank: both parts of the position, gain, the product of ``1 - stop`` over the
-    documents above the breaking point other than this one, and the two sums.
+    The rows of ``ranked`` are, by rank: both parts of the position, gain, the product of
+    ``1 - stop`` over the documents above the breaking point other than this one, and the two sums.
     """
     single = high.dtype.type
     ranked[:, : (wanted + LANES - 1) // LANES * LANES] = 0.0
@@ -175,7 +241,8 @@ def _slide_first_ranks(
         ranked[1, rank] = low[p]
         ranked[2, rank] = gain[p]
     above = 1.0
-    # Ranks before `alive` have a certain stop above every breaking point to come: they gain nothing any more.
+    # Ranks before `alive` have a certain stop above every breaking point to come: they gain nothing
+    # any more.
     alive = 0
     last_alive = 0
     highest = gain[top[0]]
@@ -198,22 +265,30 @@ def _slide_first_ranks(
             continue  # nothing has a gain yet, so nothing changes and everything is passed
         a = single(t[p])
         _slide_above(
-            ranked, alive // LANES * LANES, (last_alive // LANES + 1) * LANES,
-            a, single(t[p] - a), u, single(drops[rank - 1]), single(through),
-        )  # fmt: skip
+            ranked,
+            alive // LANES * LANES,
+            (last_alive // LANES + 1) * LANES,
+            a,
+            single(t[p] - a),
+            u,
+            single(drops[rank - 1]),
+            single(through),
+        )
     for rank in range(wanted):
         g[top[rank]] += ranked[4, rank]
         h[top[rank]] += ranked[5, rank]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def reader_gradients(draws: Draws, more: Any, first: int, last: int, grad: Array, hess: Array) -> None:
+def reader_gradients(
+    draws: Draws, more: Any, first: int, last: int, grad: Array, hess: Array
+) -> None:
     """Coordinate conditional sampling for a reader's metric.
 
     Args:
         draws: the lists; their values are normalised gains (or chances to stop).
-        more: as `build_kernels` says, and then ``w_p`` and ``w_p - w_{p+1}`` by rank from 0, and whether the reader
-            stops with the chance of the gain.
+        more: as `build_kernels` says, and then ``w_p`` and ``w_p - w_{p+1}`` by rank from 0, and
+            whether the reader stops with the chance of the gain.
         first, last: the first query, and one past the last.
         grad: receives the estimate, one per document.
         hess: receives the mean size of its terms, one per document.
@@ -224,8 +299,16 @@ def reader_gradients(draws: Draws, more: Any, first: int, last: int, grad: Array
     size = longest + 2 * LANES
     width = min(k + 1, longest) + 2 * LANES
     x, t, noise, (best, _, order, some, top) = scratch(longest)
-    high, low, gain = np.empty(size, scores.dtype), np.empty(size, scores.dtype), np.empty(size, scores.dtype)
-    rank, g, h = np.empty(size, scores.dtype), np.empty(size, scores.dtype), np.empty(size, scores.dtype)
+    high, low, gain = (
+        np.empty(size, scores.dtype),
+        np.empty(size, scores.dtype),
+        np.empty(size, scores.dtype),
+    )
+    rank, g, h = (
+        np.empty(size, scores.dtype),
+        np.empty(size, scores.dtype),
+        np.empty(size, scores.dtype),
+    )
     points, ranked = np.empty((6, width), scores.dtype), np.empty((6, width), scores.dtype)
     for query in range(first, last):
         if scale[query] == 0.0:
@@ -253,7 +336,8 @@ def reader_gradients(draws: Draws, more: Any, first: int, last: int, grad: Array
             rank[:padded] = _NOT_AMONG_THE_FIRST
             for r in range(wanted):
                 rank[top[r]] = r
-            # Two documents without a gain change places for nothing, so points without one need only part of a pass.
+            # Two documents without a gain change places for nothing, so points without one need
+            # only part of a pass.
             without, count = _collect_points(t, gain, top, wanted, drops, stops, points)
             for at in range(0, count, 4):
                 begin = gainless // LANES * LANES if at < without else 0

@@ -34,9 +34,9 @@ class Loss(abc.ABC):
     """A ranking loss: parameters only, so that it compares, hashes, prints and parses back.
 
     Args:
-        noise: ``None``, or ``"gumbel"`` to add ``strength * Gumbel`` to the scores before the loss sees them,
-            fresh for every (seed, step, query, document): the E-lambda baselines of Ustimenko and Prokhorenkova,
-            *StochasticRank*, ICML 2020.
+        noise: ``None``, or ``"gumbel"`` to add ``strength * Gumbel`` to the scores before the loss
+            sees them, fresh for every (seed, step, query, document): the E-lambda baselines of
+            Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020.
         strength: scale of the noise.
 
     >>> noisy = loss("lambdarank", noise="gumbel", strength=0.5)
@@ -64,7 +64,9 @@ class Loss(abc.ABC):
 
     @property
     def gradient_is_derivative(self) -> bool:
-        """Whether ``gradients`` returns the derivative of ``values``, rather than a direction derived from it."""
+        """Whether ``gradients`` returns the derivative of ``values``, rather than a direction
+        derived from it.
+        """
         return True
 
     @property
@@ -79,7 +81,8 @@ class Loss(abc.ABC):
 
     @property
     def worth_searching(self) -> Ranges:
-        """Parameters that `tautrank.tune` searches by default, with their ranges as `tune` takes them.
+        """Parameters that `tautrank.tune` searches by default, with their ranges as `tune` takes
+        them.
 
         >>> loss("ndcg-loss2++").worth_searching
         {'k': ('choice', 10, 30, 100, None), 'mu': ('float', 0.5, 20.0, 'log')}
@@ -99,17 +102,21 @@ class Loss(abc.ABC):
         """Bind the loss to labels; the result computes gradients and values for scores.
 
         Args:
-            labels: relevance, one finite number of at least 0 per document, documents of a query adjacent.
+            labels: relevance, one finite number of at least 0 per document, documents of a query
+                adjacent.
             offsets: start of each query, and the number of documents at the end.
             weights: one per query; they scale value, gradient and hessian.
             seed: seed of all random numbers.
             n_jobs: number of threads; ``None`` is all cores. The result does not depend on it.
-            propensities: probability that a user looked at the document, above 0 and at most 1, one per document; for
-                losses that take them (`takes_propensities`): labels are then clicks, and the expected value, gradient
-                and hessian over clicks are those of the relevance, see `SoftmaxLoss`.
+            propensities: probability that a user looked at the document, above 0 and at most 1, one
+                per document; for losses that take them (`takes_propensities`): labels are then
+                clicks, and the expected value, gradient and hessian over clicks are those of the
+                relevance, see `SoftmaxLoss`.
         """
         if propensities is not None and not self.takes_propensities:
-            raise OptionError(f"propensities: the loss {self} has no use for them; expected listnet or xendcg")
+            raise OptionError(
+                f"propensities: the loss {self} has no use for them; expected listnet or xendcg"
+            )
         lists = Lists.of(labels, offsets, weights, propensities)
         return self._bind(lists, whole("seed", seed, 0, 2**64 - 1), job_count(n_jobs))
 
@@ -119,7 +126,11 @@ class Loss(abc.ABC):
     def __str__(self) -> str:
         options = changed_options(self)
         # The parameters every loss has come last.
-        shared = {field.name: options.pop(field.name) for field in dataclasses.fields(Loss) if field.name in options}
+        shared = {
+            field.name: options.pop(field.name)
+            for field in dataclasses.fields(Loss)
+            if field.name in options
+        }
         return write_name(self.name, options | shared)
 
     __repr__ = __str__
@@ -134,13 +145,15 @@ register = REGISTRY.register
 def loss(name: str | Loss, **parameters: Any) -> Loss:
     """Make a loss by name, with parameters.
 
-    A loss prints as a name that parses back, so losses travel through files and command lines as text.
+    A loss prints as a name that parses back, so losses travel through files and command lines as
+    text.
 
     Args:
-        name: ``mse``, ``ranknet``, ``lambdarank``, ``arp-loss1``, ``arp-loss2``, ``ndcg-loss1``, ``ndcg-loss2``,
-            ``ndcg-loss2++``, ``listnet``, ``xendcg``, ``softrank``, ``stochasticrank``, ``reinforce``, ``yetiloss``,
-            ``plrank``, ``approxndcg`` or ``neuralndcg``, alone or followed by parameters in parentheses; or a loss,
-            which is returned as it is, or with ``parameters`` changed.
+        name: ``mse``, ``ranknet``, ``lambdarank``, ``arp-loss1``, ``arp-loss2``, ``ndcg-loss1``,
+            ``ndcg-loss2``, ``ndcg-loss2++``, ``listnet``, ``xendcg``, ``softrank``,
+            ``stochasticrank``, ``reinforce``, ``yetiloss``, ``plrank``, ``approxndcg`` or
+            ``neuralndcg``, alone or followed by parameters in parentheses; or a loss, which is
+            returned as it is, or with ``parameters`` changed.
         **parameters: parameters of the loss's class.
 
     >>> loss("ndcg-loss2++", k=5, mu=10)
@@ -161,10 +174,11 @@ class Lists:
     Args:
         labels: float64, one per document.
         offsets: int64, start of each query, and the number of documents at the end.
-        weights: float64, one per query; 0 without a relevant document, so that value and gradient are 0 in every loss,
-            except for clicks: a loss says what a list without one means.
+        weights: float64, one per query; 0 without a relevant document, so that value and gradient
+            are 0 in every loss, except for clicks: a loss says what a list without one means.
         has_relevant: one per query: whether any label is above 0.
-        propensities: float64, one per document, where the labels are clicks; None where they are not.
+        propensities: float64, one per document, where the labels are clicks; None where they are
+            not.
     """
 
     labels: F64
@@ -175,7 +189,11 @@ class Lists:
 
     @classmethod
     def of(
-        cls, labels: ArrayLike, offsets: ArrayLike, weights: ArrayLike | None, propensities: ArrayLike | None = None
+        cls,
+        labels: ArrayLike,
+        offsets: ArrayLike,
+        weights: ArrayLike | None,
+        propensities: ArrayLike | None = None,
     ) -> Lists:
         """Check flat arrays; errors name the query.
 
@@ -185,11 +203,17 @@ class Lists:
         """
         checked, ends = arrays.check_lists(labels, offsets)
         y = np.ascontiguousarray(checked, np.float64)
-        w = np.ones(ends.size - 1) if weights is None else arrays.check_weights(weights, ends.size - 1)
+        w = (
+            np.ones(ends.size - 1)
+            if weights is None
+            else arrays.check_weights(weights, ends.size - 1)
+        )
         p = None
         if propensities is not None:
             p = arrays.numbers("propensities", propensities, size=y.size)
-            arrays.check_each("propensities", p, (p > 0) & (p <= 1), "a number above 0 and at most 1", ends)
+            arrays.check_each(
+                "propensities", p, (p > 0) & (p <= 1), "a number above 0 and at most 1", ends
+            )
         has_relevant = query_sums(y > 0, ends) > 0
         return cls(y, ends, np.where(has_relevant | (p is not None), w, 0.0), has_relevant, p)
 
@@ -205,7 +229,8 @@ class Lists:
 
     @functools.cached_property
     def arrangement(self) -> I64:
-        """Flat indices of the documents of each query, from the lowest label to the highest, then in input order.
+        """Flat indices of the documents of each query, from the lowest label to the highest, then
+        in input order.
 
         Equal scores are ranked in this order, the worst case of a metric.
         """
@@ -233,8 +258,8 @@ class Lists:
 class Objective:
     """A loss bound to labels: a pure function of scores and of the step (the number of the tree).
 
-    float32 scores are computed in float32 and give float32 results; any other scores are computed in float64
-    throughout. Several threads may call it at once.
+    float32 scores are computed in float32 and give float32 results; any other scores are computed
+    in float64 throughout. Several threads may call it at once.
 
     >>> objective = loss("mse").bind(labels=[0, 1, 2], offsets=[0, 3])
     >>> grad, hess = objective.gradients([0.0, 0.0, 0.0])
@@ -247,7 +272,8 @@ class Objective:
         self._ranges: list[Range] = balanced_ranges(costs, threads)
 
     def gradients(self, scores: ArrayLike, step: int = 0) -> tuple[Floats, Floats]:
-        """Return the first and second derivative of the loss with respect to each score, as a booster takes them.
+        """Return the first and second derivative of the loss with respect to each score, as a
+        booster takes them.
 
         Args:
             scores: one per document.
@@ -268,15 +294,18 @@ class Objective:
     def frozen(self, scores: ArrayLike, step: int = 0) -> Frozen:
         """Freeze everything but the smooth part of the loss at ``scores`` and ``step``.
 
-        Pair weights (which depend on the ranking), normalisers, sampled targets and noise stay fixed; what is left is
-        a smooth function of the scores, and `gradients` returns its derivative.
+        Pair weights (which depend on the ranking), normalisers, sampled targets and noise stay
+        fixed; what is left is a smooth function of the scores, and `gradients` returns its
+        derivative.
 
         Args:
             scores: the scores to freeze it at.
             step: as in `gradients`.
         """
         step = whole("step", step, least=0)
-        return Frozen(self, self._noisy(np.asarray(self.lists.scores(scores), dtype=np.float64), step), step)
+        return Frozen(
+            self, self._noisy(np.asarray(self.lists.scores(scores), dtype=np.float64), step), step
+        )
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
         return self._results(scores, scores, step)[:2]
@@ -285,9 +314,11 @@ class Objective:
         return self._results(scores, held, step)[2]
 
     def _results(self, scores: Floats, held: Floats, step: int) -> tuple[Floats, Floats, F64]:
-        """Return gradient, hessian and values at ``scores``, with what does not move taken from the scores ``held``.
+        """Return gradient, hessian and values at ``scores``, with what does not move taken from the
+        scores ``held``.
 
-        An objective defines this, or `_gradients` and `_values` where one is cheaper without the other.
+        An objective defines this, or `_gradients` and `_values` where one is cheaper without the
+        other.
         """
         raise NotImplementedError
 
@@ -301,24 +332,34 @@ class Objective:
         from tautrank.kernels.randomness import add_noise
 
         out = np.empty_like(scores)
-        self._fill(add_noise, (scores, self.lists.offsets, size, np.uint64(self.seed), step, stream), out)
+        self._fill(
+            add_noise, (scores, self.lists.offsets, size, np.uint64(self.seed), step, stream), out
+        )
         return out
 
     def _ranks(self, scores: Floats) -> I32:
-        """Return 0-based ranks in the order of the arrangement, which is also the order of equal scores."""
+        """Return 0-based ranks in the order of the arrangement, which is also the order of equal
+        scores.
+        """
         from tautrank.kernels.ranking import rank_queries
 
         ranks = np.empty(scores.size, np.int32)
         self._fill(rank_queries, (scores, self.lists.arrangement, self.lists.offsets), ranks)
         return ranks
 
-    def _filled_gradients(self, kernel: Callable[..., None], kind: np.dtype[Any], *given: Any) -> tuple[Floats, Floats]:
-        """Return gradient and hessian of type ``kind`` from a kernel that skips queries where they are 0."""
+    def _filled_gradients(
+        self, kernel: Callable[..., None], kind: np.dtype[Any], *given: Any
+    ) -> tuple[Floats, Floats]:
+        """Return gradient and hessian of type ``kind`` from a kernel that skips queries where they
+        are 0.
+        """
         grad, hess = (np.zeros(self.lists.labels.size, kind) for _ in range(2))
         self._fill(kernel, given, grad, hess)
         return grad, hess
 
-    def _filled_results(self, kernel: Callable[..., None], kind: np.dtype[Any], *given: Any) -> tuple[Any, Any, F64]:
+    def _filled_results(
+        self, kernel: Callable[..., None], kind: np.dtype[Any], *given: Any
+    ) -> tuple[Any, Any, F64]:
         """Return gradient, hessian and values from a kernel that skips queries where they are 0."""
         grad, hess = (np.zeros(self.lists.labels.size, kind) for _ in range(2))
         values = np.zeros(self.lists.sizes.size)
@@ -332,12 +373,15 @@ class Objective:
         return values
 
     def _fill(self, kernel: Callable[..., None], given: tuple[Any, ...], *results: Array) -> None:
-        """Call ``kernel(*given, first, last, *results)`` for all queries, a range of them at a time, on all threads."""
+        """Call ``kernel(*given, first, last, *results)`` for all queries, a range of them at a
+        time, on all threads.
+        """
         run(lambda first, last: kernel(*given, first, last, *results), self._ranges, self.threads)
 
 
 class Frozen:
-    """The smooth part of a loss, with ranking, noise and targets fixed; returned by `Objective.frozen`.
+    """The smooth part of a loss, with ranking, noise and targets fixed; returned by
+    `Objective.frozen`.
 
     >>> objective = loss("xendcg").bind(labels=[0, 1], offsets=[0, 2])  # draws a target at every step
     >>> held = objective.frozen([0.0, 0.0], step=4)

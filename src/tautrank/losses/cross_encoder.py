@@ -1,4 +1,6 @@
-"""The losses of this library for sentence-transformers: an adapter for its `CrossEncoderTrainer`."""
+"""The losses of this library for sentence-transformers: an adapter for its
+`CrossEncoderTrainer`.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,17 @@ import torch  # isort: skip  # after the sentence about a missing PyTorch
 
 
 class CrossEncoderLoss(torch.nn.Module):
-    """A loss for lists of texts: ``CrossEncoderTrainer(model=model, loss=CrossEncoderLoss(model, "lambdarank"), ...)``.
+    """A loss for lists of texts: ``CrossEncoderTrainer(model=model, loss=CrossEncoderLoss(model,
+    "lambdarank"), ...)``.
 
-    The data set has a query, a list of documents and a list of labels in each row, as sentence-transformers' own
-    listwise losses take them; lists may have any length.
+    The data set has a query, a list of documents and a list of labels in each row, as
+    sentence-transformers' own listwise losses take them; lists may have any length.
 
     Args:
         model: a ``CrossEncoder`` with one output.
         name: the loss, as in `tautrank.loss`.
-        mini_batch_size: pairs of texts that go through the model at a time; None for all of a batch.
+        mini_batch_size: pairs of texts that go through the model at a time; None for all of a
+            batch.
         seed: seed of all random numbers.
         **parameters: parameters of the loss.
 
@@ -39,16 +43,26 @@ class CrossEncoderLoss(torch.nn.Module):
     """
 
     def __init__(
-        self, model: Any, name: str | Loss, *, mini_batch_size: int | None = None, seed: int = 0, **parameters: Any
+        self,
+        model: Any,
+        name: str | Loss,
+        *,
+        mini_batch_size: int | None = None,
+        seed: int = 0,
+        **parameters: Any,
     ) -> None:
         super().__init__()
         if model.num_labels != 1:
             raise OptionError(f"model: found {model.num_labels} outputs; expected one, the score")
         self.model = model
         self.listwise = torch_loss(name, seed=seed, **parameters)
-        self.mini_batch_size = None if mini_batch_size is None else whole("mini_batch_size", mini_batch_size, least=1)
+        self.mini_batch_size = (
+            None if mini_batch_size is None else whole("mini_batch_size", mini_batch_size, least=1)
+        )
 
-    def forward(self, inputs: Any, labels: Any, prompt: str | None = None, task: str | None = None) -> torch.Tensor:
+    def forward(
+        self, inputs: Any, labels: Any, prompt: str | None = None, task: str | None = None
+    ) -> torch.Tensor:
         """Return the mean loss of the lists.
 
         Args:
@@ -58,11 +72,17 @@ class CrossEncoderLoss(torch.nn.Module):
             task: passed to it too.
         """
         if len(inputs) != 2 or isinstance(labels, torch.Tensor):
-            raise DataError("found rows of another form; expected a query, a list of documents and a list of labels")
+            raise DataError(
+                "found rows of another form; expected a query, a list of documents and a list of labels"
+            )
         sizes = [len(documents) for documents in inputs[1]]
         if sizes != [len(each) for each in labels]:
-            raise DataError(f"labels: found {[len(each) for each in labels]} per query; expected {sizes}")
-        pairs = [(query, text) for query, documents in zip(*inputs, strict=True) for text in documents]
+            raise DataError(
+                f"labels: found {[len(each) for each in labels]} per query; expected {sizes}"
+            )
+        pairs = [
+            (query, text) for query, documents in zip(*inputs, strict=True) for text in documents
+        ]
         step = self.mini_batch_size or max(len(pairs), 1)
         scores = []
         for first in range(0, len(pairs), step):
@@ -77,4 +97,8 @@ class CrossEncoderLoss(torch.nn.Module):
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the parameters, for the model card."""
-        return {"loss": str(self.listwise.kind), "mini_batch_size": self.mini_batch_size, "seed": self.listwise.seed}
+        return {
+            "loss": str(self.listwise.kind),
+            "mini_batch_size": self.mini_batch_size,
+            "seed": self.listwise.seed,
+        }

@@ -25,23 +25,25 @@ _HELD = "held"
 class ListLoss(Loss):
     """Base class of losses that are written as one function of one list, which is compiled.
 
-    A subclass is a frozen dataclass of parameters with a static method ``one_list(scores, labels, grad, hess, ...)``.
-    The function gets the documents of one query, writes the first derivatives to ``grad`` and the second derivatives
-    (at least 0) to ``hess``, and returns the loss of the list. Both arrays arrive filled with 0. After ``hess`` it
-    names the parameters of the dataclass that it needs.
+    A subclass is a frozen dataclass of parameters with a static method
+    ``one_list(scores, labels, grad, hess, ...)``. The function gets the documents of one query,
+    writes the first derivatives to ``grad`` and the second derivatives (at least 0) to ``hess``,
+    and returns the loss of the list. Both arrays arrive filled with 0. After ``hess`` it names the
+    parameters of the dataclass that it needs.
 
-    This class compiles the function with Numba and runs it over all queries on all cores. It also takes care of query
-    weights, noise, printing and parsing, and of queries without a relevant document, which get value 0 and gradient 0
-    and never reach the function. Arrays and parameters are float32 in training and float64 for values and checks. The
-    results do not depend on the number of threads.
+    This class compiles the function with Numba and runs it over all queries on all cores. It also
+    takes care of query weights, noise, printing and parsing, and of queries without a relevant
+    document, which get value 0 and gradient 0 and never reach the function. Arrays and parameters
+    are float32 in training and float64 for values and checks. The results do not depend on the
+    number of threads.
 
-    Before the compiled function runs for the first time, and again for longer lists and higher labels, it runs on a few
-    lists where an index out of range is an error: compiled code would read and write past the end of an array without
-    noticing.
+    Before the compiled function runs for the first time, and again for longer lists and higher
+    labels, it runs on a few lists where an index out of range is an error: compiled code would read
+    and write past the end of an array without noticing.
 
-    Weights that depend on the ranking and are not differentiated, such as those of LambdaRank, are computed from the
-    scores ``held``, an argument directly after ``hess``. In training they equal ``scores``; when the derivative is
-    checked, they stay fixed while ``scores`` move.
+    Weights that depend on the ranking and are not differentiated, such as those of LambdaRank, are
+    computed from the scores ``held``, an argument directly after ``hess``. In training they equal
+    ``scores``; when the derivative is checked, they stay fixed while ``scores`` move.
 
     docs/add-a-loss.md builds a loss step by step.
 
@@ -93,7 +95,9 @@ class _ListObjective(Objective):
         # Most losses compare every pair of documents; the others merely get smaller shares.
         super().__init__(loss, lists, seed, threads, lists.sizes.astype(np.float64) ** 2)
         self._tried = False
-        self._labels = {kind: lists.labels.astype(kind) for kind in (np.dtype(np.float32), np.dtype(np.float64))}
+        self._labels = {
+            kind: lists.labels.astype(kind) for kind in (np.dtype(np.float32), np.dtype(np.float64))
+        }
 
     def _results(self, scores: Floats, held: Floats, step: int) -> tuple[Floats, Floats, F64]:
         from numba import typeof
@@ -113,11 +117,15 @@ class _ListObjective(Objective):
             return self._filled_results(kernel, scores.dtype, *given)
         except Exception as error:
             found = f"{one_list.__qualname__} stopped with {type(error).__name__}: {error}"
-            raise OptionError(f"one_list: {found}; expected code that runs for every list") from error
+            raise OptionError(
+                f"one_list: {found}; expected code that runs for every list"
+            ) from error
 
 
 def _in_lane(value: Any, kind: np.dtype[Any]) -> Any:
-    """Convert a parameter to the kernel's precision: one float64 would turn float32 arithmetic into float64."""
+    """Convert a parameter to the kernel's precision: one float64 would turn float32 arithmetic into
+    float64.
+    """
     if isinstance(value, tuple):
         return tuple(_in_lane(item, kind) for item in value)
     return kind.type(value) if isinstance(value, float) else value
@@ -131,10 +139,14 @@ def _signature(cls: type[ListLoss]) -> tuple[tuple[str, ...], bool]:
     if function is None:
         raise OptionError(f"one_list: {cls.__name__} has none; expected {expected}")
     if not isinstance(inspect.getattr_static(cls, "one_list"), staticmethod):
-        raise OptionError(f"one_list: {cls.__name__}.one_list is not a static method; expected @staticmethod above it")
+        raise OptionError(
+            f"one_list: {cls.__name__}.one_list is not a static method; expected @staticmethod above it"
+        )
     names = tuple(inspect.signature(getattr(function, "py_func", function)).parameters)
     if names[: len(_LISTS)] != _LISTS:
-        raise OptionError(f"one_list: found {cls.__name__}.one_list({', '.join(names)}); expected {expected}")
+        raise OptionError(
+            f"one_list: found {cls.__name__}.one_list({', '.join(names)}); expected {expected}"
+        )
     rest = names[len(_LISTS) :]
     holds = rest[:1] == (_HELD,)
     fields = [field.name for field in dataclasses.fields(cls)]

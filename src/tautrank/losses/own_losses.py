@@ -1,7 +1,7 @@
 """Import user-defined losses and metrics from a file or a module, here and in other processes.
 
-A new process only knows the losses of this library. Work that is sent there names its losses as text and carries one
-`OwnLoss` per user-defined loss: where its code is, and a hash of it.
+A new process only knows the losses of this library. Work that is sent there names its losses as
+text and carries one `OwnLoss` per user-defined loss: where its code is, and a hash of it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,11 @@ def own_losses(losses: Iterable[object]) -> tuple[OwnLoss, ...]:
     found: dict[str, OwnLoss] = {}
     for item in losses:
         name = item.name if isinstance(item, Loss | Metric) else name_of(str(item))
-        cls = type(item) if isinstance(item, Loss | Metric) else REGISTRY.get(name) or METRICS.get(name)
+        cls = (
+            type(item)
+            if isinstance(item, Loss | Metric)
+            else REGISTRY.get(name) or METRICS.get(name)
+        )
         if cls is not None and not is_ours(cls):
             found[name] = OwnLoss(name, *_origin(cls))
     return tuple(found.values())
@@ -123,7 +127,9 @@ def import_own(losses: Iterable[OwnLoss]) -> None:
         known = own_losses([loss.name])
         if not known:
             found = f"no loss '{loss.name}' registered by {loss.source}"
-            raise OptionError(f"import: found {found}; expected its class at the top level of that file")
+            raise OptionError(
+                f"import: found {found}; expected its class at the top level of that file"
+            )
         if known[0].code != loss.code:
             found = f"other code of the loss '{loss.name}' in {loss.source} than the work was planned with"
             raise OptionError(f"import: found {found}; expected the same")
@@ -142,7 +148,9 @@ def _origin(cls: type[Any]) -> tuple[str, str]:
 
 def _run_file(path: Path) -> None:
     if not path.is_file():
-        raise OptionError(f"import: found no file {path}; expected Python code that registers a loss")
+        raise OptionError(
+            f"import: found no file {path}; expected Python code that registers a loss"
+        )
     # Dataclasses look up their module by its name, which must not replace that of another module.
     name = _FILE_MODULE + re.sub(r"\W", "_", str(path.resolve()))
     spec: Any = importlib.util.spec_from_file_location(name, path)
@@ -175,7 +183,11 @@ def _import_module(name: str) -> None:
 def _line(error: BaseException, path: Path) -> str:
     if isinstance(error, SyntaxError):
         return f", line {error.lineno}"
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename) == path
+    ]
     return f", line {lines[-1]}" if lines else ""
 
 
@@ -183,4 +195,7 @@ def _format_error(error: BaseException) -> str:
     if isinstance(error, TautrankError):  # a sentence that says what was expected
         return str(error)
     text = error.msg if isinstance(error, SyntaxError) else str(error)
-    return f"{type(error).__name__}: {text}".replace("\n", " ").rstrip(": ") + "; expected code that runs"
+    return (
+        f"{type(error).__name__}: {text}".replace("\n", " ").rstrip(": ")
+        + "; expected code that runs"
+    )

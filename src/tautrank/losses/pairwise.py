@@ -1,15 +1,17 @@
-"""The LambdaLoss family: logistic loss over pairs, weighted by how much the pair matters to the metric.
+"""The LambdaLoss family: logistic loss over pairs, weighted by how much the pair matters to the
+metric.
 
 Every member has the value
 
     sum over pairs of  w_ij log2(1 + exp(-sigma (s_i - s_j)))
 
-where the weights come from the current ranking and are held constant when differentiating (the M-step of EM). The
-members differ in the pairs and in ``w``. Ranks are by decreasing score; equal scores are ranked with the lower label
-first, then in input order, the worst case of the metric. ``G_i`` is the gain of document ``i`` over maxDCG@k, ``1/D_r``
-the discount of rank ``r``.
+where the weights come from the current ranking and are held constant when differentiating (the
+M-step of EM). The members differ in the pairs and in ``w``. Ranks are by decreasing score; equal
+scores are ranked with the lower label first, then in input order, the worst case of the metric.
+``G_i`` is the gain of document ``i`` over maxDCG@k, ``1/D_r`` the discount of rank ``r``.
 
-Wang, Li, Golbandi, Bendersky and Najork, *The LambdaLoss Framework for Ranking Metric Optimization*, CIKM 2018.
+Wang, Li, Golbandi, Bendersky and Najork, *The LambdaLoss Framework for Ranking Metric
+Optimization*, CIKM 2018.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from tautrank.metrics.base import check_k
 from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values
 from tautrank.metrics.ordering import query_sums
 
-# How far `exp` may go from the centre of a window of scores: the range of float32 and float64, with a margin.
+# How far `exp` may go from the centre of a window of scores: the range of float32 and float64, with
+# a margin.
 _REACH = {np.dtype(np.float32): 40.0, np.dtype(np.float64): 300.0}
 
 
@@ -39,29 +42,34 @@ class LambdaLoss(Loss):
     """The base of the family.
 
     Args:
-        k: cutoff: a pair counts when at least one of its documents is ranked ``k`` or better (eq. 18 of the paper),
-            and maxDCG is taken at ``k``; ``None`` is the full list. The default is 30 for the losses made of gains, and
-            the full list for ``ranknet``, ``arp-loss1`` and ``arp-loss2``: with a cutoff they are other losses, whose
-            pairs depend on the ranking and which bound nothing.
+        k: cutoff: a pair counts when at least one of its documents is ranked ``k`` or better (eq.
+            18 of the paper), and maxDCG is taken at ``k``; ``None`` is the full list. The default
+            is 30 for the losses made of gains, and the full list for ``ranknet``, ``arp-loss1`` and
+            ``arp-loss2``: with a cutoff they are other losses, whose pairs depend on the ranking
+            and which bound nothing.
         sigma: steepness of the logistic function.
-        mu: weight of the NDCG-Loss2 term in ``ndcg-loss2++``; the other losses accept it and ignore it.
-        assignment: ``"hard"`` takes the weights of the current ranking; ``"soft"`` (sec. 5.4) draws ``samples``
-            rankings from scores ``N(s, spread^2)`` and averages the weights, in which ``G_i`` becomes
-            ``G_i (1 - 1/D_sampled) / (1 - 1/D_i)``, or stays where ``D_i = 1``. Weights without gains stay.
+        mu: weight of the NDCG-Loss2 term in ``ndcg-loss2++``; the other losses accept it and ignore
+            it.
+        assignment: ``"hard"`` takes the weights of the current ranking; ``"soft"`` (sec. 5.4) draws
+            ``samples`` rankings from scores ``N(s, spread^2)`` and averages the weights, in which
+            ``G_i`` becomes ``G_i (1 - 1/D_sampled) / (1 - 1/D_i)``, or stays where ``D_i = 1``.
+            Weights without gains stay.
         samples: number of rankings drawn.
         spread: standard deviation of the drawn scores.
-        norm: ``None``; ``"lightgbm"`` divides ``w_ij`` by ``0.01 + |s_i - s_j|`` where not all scores of the query
-            are equal, and multiplies the query by ``log2(1 + S)/S``, where
-            ``S = 2 sum w_ij sigma / (1 + exp(sigma (s_i - s_j)))`` adds up the sizes of all lambdas, as LightGBM's
-            ``lambdarank_norm`` does; ``"xgboost"`` does the same and doubles the hessian, as XGBoost's
-            ``rank:ndcg`` does. Both factors are held constant when differentiating.
-        extend: ``None``, or which documents that the first ``k`` ranks miss are paired with every document, too
-            (Lambda-eX): those of the ideal top ``k``, with a label above 0, that are ranked below ``k``. If equal
-            labels compete for the last of the ideal ``k`` places, ``"static"`` takes those that come last in the
-            input, ``"random"`` draws them anew at every step, and ``"all"`` takes them all. Without it a good document
-            that is ranked low is paired with ``k`` documents only, and may be pushed less than a worse one above it.
-            Marcuzzi, Lucchese and Orlando, *LambdaRank Gradients are Incoherent*, CIKM 2023. Only for pairs of
-            different labels.
+        norm: ``None``; ``"lightgbm"`` divides ``w_ij`` by ``0.01 + |s_i - s_j|`` where not all
+            scores of the query are equal, and multiplies the query by ``log2(1 + S)/S``, where
+            ``S = 2 sum w_ij sigma / (1 + exp(sigma (s_i - s_j)))`` adds up the sizes of all
+            lambdas, as LightGBM's ``lambdarank_norm`` does; ``"xgboost"`` does the same and doubles
+            the hessian, as XGBoost's ``rank:ndcg`` does. Both factors are held constant when
+            differentiating.
+        extend: ``None``, or which documents that the first ``k`` ranks miss are paired with every
+            document, too (Lambda-eX): those of the ideal top ``k``, with a label above 0, that are
+            ranked below ``k``. If equal labels compete for the last of the ideal ``k`` places,
+            ``"static"`` takes those that come last in the input, ``"random"`` draws them anew at
+            every step, and ``"all"`` takes them all. Without it a good document that is ranked low
+            is paired with ``k`` documents only, and may be pushed less than a worse one above it.
+            Marcuzzi, Lucchese and Orlando, *LambdaRank Gradients are Incoherent*, CIKM 2023. Only
+            for pairs of different labels.
         noise: see `Loss`.
         strength: see `Loss`.
 
@@ -72,7 +80,9 @@ class LambdaLoss(Loss):
     _searched: ClassVar[Ranges] = {"k": ("choice", 10, 30, 100, None)}
 
     every_pair: ClassVar[bool] = False
-    """Whether all pairs of a document count with its weight, rather than only pairs of different labels."""
+    """Whether all pairs of a document count with its weight, rather than only pairs of different
+    labels.
+    """
 
     _cap: ClassVar[float] = math.inf
     """Upper limit of the difference of document weights."""
@@ -83,19 +93,29 @@ class LambdaLoss(Loss):
     assignment: str = field(default="hard", metadata=checked_by(choice, known=("hard", "soft")))
     samples: int = field(default=8, metadata=checked_by(whole, least=1, most=2**16))
     spread: float = field(default=0.1, metadata=checked_by(real, least=0.0))
-    norm: str | None = field(default=None, metadata=checked_by(choice, known=("lightgbm", "xgboost")))
-    extend: str | None = field(default=None, metadata=checked_by(choice, known=("static", "random", "all")))
+    norm: str | None = field(
+        default=None, metadata=checked_by(choice, known=("lightgbm", "xgboost"))
+    )
+    extend: str | None = field(
+        default=None, metadata=checked_by(choice, known=("static", "random", "all"))
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.extend is not None and self.every_pair:
             found = f"{self.extend} with {self.name}, which counts pairs of equal labels too"
-            raise OptionError(f"extend: found {found}; expected None, or a loss of pairs of different labels")
+            raise OptionError(
+                f"extend: found {found}; expected None, or a loss of pairs of different labels"
+            )
 
     @property
     def is_random(self) -> bool:
         """Whether scores are noisy, rankings are drawn, or missed documents are."""
-        return super().is_random or self._draws_rankings or (self.extend == "random" and self.k is not None)
+        return (
+            super().is_random
+            or self._draws_rankings
+            or (self.extend == "random" and self.k is not None)
+        )
 
     @property
     def _draws_rankings(self) -> bool:
@@ -103,12 +123,15 @@ class LambdaLoss(Loss):
         return self.assignment == "soft" and isinstance(self, _GainLoss)
 
     def _document_weights(self, lists: Lists) -> F64:
-        """Return the number of each document (a gain, a label) that weights its pairs, itself or by its difference."""
+        """Return the number of each document (a gain, a label) that weights its pairs, itself or by
+        its difference.
+        """
         return lists.labels
 
     def _rank_weights(self, n: int) -> tuple[F64, F64]:
-        """Return ``v`` for ranks 1 to ``n`` and ``gap`` for distances 0 to ``n - 1``: a pair of ranks ``i < j`` has the
-        weight ``v_i - v_j + gap_(j - i)``; if every pair counts, a document of rank ``i`` has the weight ``v_i``."""
+        """Return ``v`` for ranks 1 to ``n`` and ``gap`` for distances 0 to ``n - 1``: a pair of
+        ranks ``i < j`` has the weight ``v_i - v_j + gap_(j - i)``; if every pair counts, a document
+        of rank ``i`` has the weight ``v_i``."""
         return np.zeros(n), np.ones(n)
 
     def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
@@ -145,7 +168,8 @@ class _GainLoss(LambdaLoss):
 class RankNet(LambdaLoss):
     """Every pair of documents with different labels counts the same.
 
-    ``w_ij = 1`` for ``y_i > y_j``; the weights do not depend on the ranking, but a cutoff ``k`` would.
+    ``w_ij = 1`` for ``y_i > y_j``; the weights do not depend on the ranking, but a cutoff ``k``
+    would.
 
     Burges et al., *Learning to Rank using Gradient Descent*, ICML 2005.
 
@@ -168,10 +192,11 @@ class LambdaRank(_GainLoss):
 
     ``w_ij = |1/D_i - 1/D_j| |G_i - G_j|`` for ``y_i > y_j``.
 
-    Burges, *From RankNet to LambdaRank to LambdaMART: An Overview*, MSR-TR-2010-82; as a LambdaLoss it bounds the
-    metric of eq. 17 in Wang et al., CIKM 2018.
+    Burges, *From RankNet to LambdaRank to LambdaMART: An Overview*, MSR-TR-2010-82; as a LambdaLoss
+    it bounds the metric of eq. 17 in Wang et al., CIKM 2018.
 
-    Its parameters are those of `LambdaLoss`, and ``gain`` and ``discount`` as in `tautrank.metrics.NDCG`.
+    Its parameters are those of `LambdaLoss`, and ``gain`` and ``discount`` as in
+    `tautrank.metrics.NDCG`.
 
     >>> objective = LambdaRank(k=None).bind(labels=[0, 0, 1, 2], offsets=[0, 4])
     >>> objective.values([0.0, 3.0, 1.0, 2.0]).round(7)
@@ -225,7 +250,8 @@ class NDCGLoss1(_GainLoss):
 
     Wang et al., CIKM 2018, sec. 5.2.
 
-    Its parameters are those of `LambdaLoss`, and ``gain`` and ``discount`` as in `tautrank.metrics.NDCG`.
+    Its parameters are those of `LambdaLoss`, and ``gain`` and ``discount`` as in
+    `tautrank.metrics.NDCG`.
 
     >>> NDCGLoss1(k=None).bind([0, 1], [0, 2]).values([0.0, 0.0]).round(4)  # 1/log2(3): ties rank it second
     array([0.6309])
@@ -243,7 +269,8 @@ class NDCGLoss2(_GainLoss):
 
     Wang et al., CIKM 2018, sec. 5.2, eq. 15 and 16.
 
-    Its parameters are those of `LambdaLoss`, and ``gain`` and ``discount`` as in `tautrank.metrics.NDCG`.
+    Its parameters are those of `LambdaLoss`, and ``gain`` and ``discount`` as in
+    `tautrank.metrics.NDCG`.
 
     >>> NDCGLoss2(k=None).bind([0, 0, 1, 2], [0, 4]).values([0.0, 3.0, 1.0, 2.0]).round(7)
     array([0.8460206])
@@ -257,12 +284,13 @@ class NDCGLoss2(_GainLoss):
 class NDCGLoss2PP(_GainLoss):
     """LambdaRank and NDCG-Loss2 together: the best of the paper's experiments.
 
-    ``w_ij = (rho_ij + mu delta_ij) |G_i - G_j|`` for ``y_i > y_j``, where ``rho_ij = |1/D_i - 1/D_j|`` is LambdaRank's
-    and ``delta_ij`` NDCG-Loss2's.
+    ``w_ij = (rho_ij + mu delta_ij) |G_i - G_j|`` for ``y_i > y_j``, where
+    ``rho_ij = |1/D_i - 1/D_j|`` is LambdaRank's and ``delta_ij`` NDCG-Loss2's.
 
     Wang et al., CIKM 2018, eq. 19.
 
-    Its parameters are those of `LambdaLoss`, and ``gain`` and ``discount`` as in `tautrank.metrics.NDCG`.
+    Its parameters are those of `LambdaLoss`, and ``gain`` and ``discount`` as in
+    `tautrank.metrics.NDCG`.
 
     >>> NDCGLoss2PP(k=None, mu=10).bind([0, 0, 1, 2], [0, 4]).values([0.0, 3.0, 1.0, 2.0]).round(7)
     array([9.5320258])
@@ -280,14 +308,18 @@ class _PairObjective(Objective):
     def __init__(self, loss: LambdaLoss, lists: Lists, seed: int, threads: int) -> None:
         self._rows = lists.longest if loss.k is None else min(loss.k, lists.longest)
         # Pairs, and per document about thirty pairs' worth of ranking and exponentials.
-        super().__init__(loss, lists, seed, threads, lists.sizes * (np.minimum(self._rows, lists.sizes) + 30.0))
+        super().__init__(
+            loss, lists, seed, threads, lists.sizes * (np.minimum(self._rows, lists.sizes) + 30.0)
+        )
         # All arrays that a kernel reads are in the order of the arrangement.
         self._weights = loss._document_weights(lists)[lists.arrangement]
         self._scale = lists.weights / math.log(2.0)
 
     @functools.cached_property
     def _levels(self) -> F64:
-        return np.unique(self.lists.labels[self.lists.arrangement], return_inverse=True)[1].astype(np.float64)
+        return np.unique(self.lists.labels[self.lists.arrangement], return_inverse=True)[1].astype(
+            np.float64
+        )
 
     @functools.cached_property
     def _tables(self) -> tuple[F64, F64]:
@@ -306,19 +338,37 @@ class _PairObjective(Objective):
         from tautrank.losses._pairwise_kernel import Pairs
 
         loss, lists = self.loss, self.lists
-        weights, v, gap = self._as_float32 if scores.dtype == np.float32 else (self._weights, *self._tables)
+        weights, v, gap = (
+            self._as_float32 if scores.dtype == np.float32 else (self._weights, *self._tables)
+        )
         ranks = self._ranks(scores)
         gains = self._gains(scores, ranks, step, weights)
         return Pairs(
-            scores, lists.arrangement, ranks, gains, lists.offsets, scale, v, gap,
-            loss._cap, loss.every_pair, loss.norm is not None, self._rows, loss.sigma,
-        )  # fmt: skip
+            scores,
+            lists.arrangement,
+            ranks,
+            gains,
+            lists.offsets,
+            scale,
+            v,
+            gap,
+            loss._cap,
+            loss.every_pair,
+            loss.norm is not None,
+            self._rows,
+            loss.sigma,
+        )
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
         from tautrank.losses._pairwise_kernel import pair_gradients
 
         loss = self.loss
-        general = loss.every_pair or loss.norm is not None or loss._draws_rankings or math.isfinite(loss._cap)
+        general = (
+            loss.every_pair
+            or loss.norm is not None
+            or loss._draws_rankings
+            or math.isfinite(loss._cap)
+        )
         levels = self._levels.astype(scores.dtype, copy=False) if general else None
         pairs = self._pairs(scores, step, self._scale * loss.sigma)
         given = (pairs, levels, self._ideal_at(step), _REACH[scores.dtype])
@@ -335,8 +385,9 @@ class _PairObjective(Objective):
 
     @functools.cached_property
     def _ideal(self) -> tuple[Bools, I64, I64]:
-        """Which documents are of the ideal top k, in the order of the arrangement; and of each query the range of the
-        documents that tie for its last places, and how many of them it takes."""
+        """Which documents are of the ideal top k, in the order of the arrangement; and of each
+        query the range of the documents that tie for its last places, and how many of them it
+        takes."""
         loss, lists = self.loss, self.lists
         assert loss.k is not None
         labels, ends = lists.labels[lists.arrangement], lists.offsets[1:]
@@ -357,11 +408,15 @@ class _PairObjective(Objective):
             from tautrank.losses._pairwise_kernel import draw_ties
 
             ideal = ideal.copy()
-            self._fill(draw_ties, (self.lists.offsets, ties, taken, np.uint64(self.seed), step), ideal)
+            self._fill(
+                draw_ties, (self.lists.offsets, ties, taken, np.uint64(self.seed), step), ideal
+            )
         return ideal
 
     def _gains(self, scores: Floats, ranks: I32, step: int, weights: Floats) -> Floats:
-        """Return the document weights, one row per sampled ranking; a single row for the hard assignment."""
+        """Return the document weights, one row per sampled ranking; a single row for the hard
+        assignment.
+        """
         loss, lists = self.loss, self.lists
         if not isinstance(loss, _GainLoss) or not loss._draws_rankings:
             return weights[np.newaxis]
@@ -371,5 +426,7 @@ class _PairObjective(Objective):
         gains = np.empty((loss.samples, scores.size), scores.dtype)
         for sample in range(loss.samples):
             drawn = self._with_noise(scores, loss.spread, step, RANKING_STREAM + 256 * sample)
-            gains[sample] = weights * np.where(cost[ranks] > 0, cost[self._ranks(drawn)] * share[ranks], 1.0)
+            gains[sample] = weights * np.where(
+                cost[ranks] > 0, cost[self._ranks(drawn)] * share[ranks], 1.0
+            )
         return gains

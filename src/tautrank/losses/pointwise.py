@@ -13,11 +13,12 @@ from tautrank.metrics.ordering import query_sums
 class MSE(Loss):
     """Squared error of the score as an estimate of the label.
 
-    ``value = sum_i (s_i - y_i)^2 / 2``, so that ``grad = s - y`` and ``hess = 1``; 0 in a query without a
-    relevant document, as in every loss here. Unlike a ranking loss it changes when a constant is added to the
-    scores of a query.
+    ``value = sum_i (s_i - y_i)^2 / 2``, so that ``grad = s - y`` and ``hess = 1``; 0 in a query
+    without a relevant document, as in every loss here. Unlike a ranking loss it changes when a
+    constant is added to the scores of a query.
 
-    Friedman, *Greedy Function Approximation: A Gradient Boosting Machine*, Annals of Statistics 29(5), 2001.
+    Friedman, *Greedy Function Approximation: A Gradient Boosting Machine*, Annals of Statistics
+    29(5), 2001.
 
     Args:
         noise: see `Loss`.
@@ -46,4 +47,6 @@ class _SquaredError(Objective):
         return weights * (scores - self.lists.labels.astype(scores.dtype)), weights
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
-        return query_sums(0.5 * self._document_weights() * (scores - self.lists.labels) ** 2, self.lists.offsets)
+        return query_sums(
+            0.5 * self._document_weights() * (scores - self.lists.labels) ** 2, self.lists.offsets
+        )

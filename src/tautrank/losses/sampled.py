@@ -1,7 +1,8 @@
-"""Losses that sample rankings: YetiLoss compares neighbours, PL-Rank differentiates the expected metric.
+"""Losses that sample rankings: YetiLoss compares neighbours, PL-Rank differentiates the expected
+metric.
 
-Lyzhin, Ustimenko, Gulin and Prokhorenkova, *Which Tricks Are Important for Learning to Rank?*, ICML 2023; Oosterhuis,
-*Learning-to-Rank at the Speed of Sampling*, SIGIR 2022.
+Lyzhin, Ustimenko, Gulin and Prokhorenkova, *Which Tricks Are Important for Learning to Rank?*, ICML
+2023; Oosterhuis, *Learning-to-Rank at the Speed of Sampling*, SIGIR 2022.
 """
 
 from __future__ import annotations
@@ -40,10 +41,16 @@ class SampledLoss(Loss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = read_metric(self.metric) if str(self.metric).lower().startswith("map") else self.metric
-        object.__setattr__(self, "metric", given if isinstance(given, MAP) else checked_metric(given))
+        given = (
+            read_metric(self.metric) if str(self.metric).lower().startswith("map") else self.metric
+        )
+        object.__setattr__(
+            self, "metric", given if isinstance(given, MAP) else checked_metric(given)
+        )
         if not self._takes(self.metric):
-            raise OptionError(f"metric: found {self.metric} with {self.name}; expected {self._expected}")
+            raise OptionError(
+                f"metric: found {self.metric} with {self.name}; expected {self._expected}"
+            )
 
     @property
     def is_random(self) -> bool:
@@ -54,7 +61,9 @@ class SampledLoss(Loss):
         return isinstance(metric, ReaderMetric | MAP)
 
     def _rank_weights(self, weights: F64) -> F64:
-        """Return what the metric's weights of the ranks count in the loss, those before the cutoff only."""
+        """Return what the metric's weights of the ranks count in the loss, those before the cutoff
+        only.
+        """
         return weights[: np.count_nonzero(weights)]
 
     def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
@@ -64,30 +73,35 @@ class SampledLoss(Loss):
 @register("yetiloss")
 @dataclass(frozen=True, kw_only=True, repr=False)
 class YetiLoss(SampledLoss):
-    """Neighbours of noisy rankings, compared by a logistic loss with the weight that swapping them has in the metric.
+    """Neighbours of noisy rankings, compared by a logistic loss with the weight that swapping them
+    has in the metric.
 
-    Each of the ``samples`` rankings orders ``s + spread * noise``. Its neighbours at the ranks ``r`` and ``r + 1``, a
-    pair with the gains ``g_i > g_j`` in either order, add
+    Each of the ``samples`` rankings orders ``s + spread * noise``. Its neighbours at the ranks
+    ``r`` and ``r + 1``, a pair with the gains ``g_i > g_j`` in either order, add
 
         w_ij log(1 + exp(-(s_i - s_j))),    w_ij = |metric - metric with i and j swapped|
 
-    and the value is the mean over the rankings. Rankings and weights are held constant when differentiating, and the
-    hessian is the second derivative. For dcg and ndcg ``w = (g_i - g_j) (1/D_r - 1/D_(r+1))``; for err and mrr times
-    the chance that the reader comes as far as rank ``r``; for map ``w = (1 + c) (1/r - 1/(r + 1)) / |relevant|``, where
-    ``c`` relevant documents are above. A swap at the end of ``@k`` takes a document out of the metric.
+    and the value is the mean over the rankings. Rankings and weights are held constant when
+    differentiating, and the hessian is the second derivative. For dcg and ndcg
+    ``w = (g_i - g_j) (1/D_r - 1/D_(r+1))``; for err and mrr times the chance that the reader comes
+    as far as rank ``r``; for map ``w = (1 + c) (1/r - 1/(r + 1)) / |relevant|``, where ``c``
+    relevant documents are above. A swap at the end of ``@k`` takes a document out of the metric.
 
-    Lyzhin, Ustimenko, Gulin and Prokhorenkova, *Which Tricks Are Important for Learning to Rank?*, ICML 2023. YetiRank
-    is Gulin, Kuralenok and Pavlov, *Winning the Transfer Learning Track of Yahoo!'s Learning to Rank Challenge with
-    YetiRank*, 2011: ``yetiloss(metric=dcg(gain=linear),decay=0.85)`` has the weights of CatBoost's, but for a factor.
+    Lyzhin, Ustimenko, Gulin and Prokhorenkova, *Which Tricks Are Important for Learning to Rank?*,
+    ICML 2023. YetiRank is Gulin, Kuralenok and Pavlov, *Winning the Transfer Learning Track of
+    Yahoo!'s Learning to Rank Challenge with YetiRank*, 2011:
+    ``yetiloss(metric=dcg(gain=linear),decay=0.85)`` has the weights of CatBoost's, but for a
+    factor.
 
     Args:
         metric: ``dcg``, ``ndcg``, ``err``, ``mrr``, ``map``, ``success@k`` or ``rbp``.
         samples: rankings to draw, CatBoost's ``permutations``.
-        distribution: of the noise: ``"logistic"``, ``log(u / (1 - u))``, which CatBoost calls Gumbel; ``"gumbel"``,
-            with which rankings are those of a Plackett-Luce model; or ``"normal"``.
+        distribution: of the noise: ``"logistic"``, ``log(u / (1 - u))``, which CatBoost calls
+            Gumbel; ``"gumbel"``, with which rankings are those of a Plackett-Luce model; or
+            ``"normal"``.
         spread: scale of the noise.
-        decay: ``None``, or what the weight of a pair of ranks is multiplied by from rank to rank, instead of the
-            differences of the metric's discount.
+        decay: ``None``, or what the weight of a pair of ranks is multiplied by from rank to rank,
+            instead of the differences of the metric's discount.
         noise: see `Loss`; it also changes the scores that the loss is taken at.
         strength: see `Loss`.
 
@@ -98,7 +112,9 @@ class YetiLoss(SampledLoss):
 
     _searched: ClassVar[Ranges] = {"spread": ("float", 0.1, 3.0, "log")}
 
-    distribution: str = field(default="logistic", metadata=checked_by(choice, known=("logistic", "gumbel", "normal")))
+    distribution: str = field(
+        default="logistic", metadata=checked_by(choice, known=("logistic", "gumbel", "normal"))
+    )
     spread: float = field(default=1.0, metadata=checked_by(real, least=0.0))
     decay: float | None = field(default=None, metadata=checked_by(real, least=0.0, most=1.0))
 
@@ -117,25 +133,29 @@ class YetiLoss(SampledLoss):
 class PLRank(SampledLoss):
     """The expected metric of a Plackett-Luce policy, with unbiased estimates of its derivatives.
 
-    The policy draws a ranking ``y`` document by document, each with a chance in proportion to ``e^f`` of its score
-    ``f``; the value is minus the mean of ``sum_x w_x g_(y_x)`` over the drawn rankings, for the weights ``w`` of the
-    first ``K`` ranks and the gains ``g``. With ``Z_x`` the sum of ``e^f`` over the documents left at rank ``x``, the
-    reward ``R_x = sum_(i >= x) w_i g_(y_i)``, and ``r`` the rank of document ``d``, or ``K`` if it is not drawn,
+    The policy draws a ranking ``y`` document by document, each with a chance in proportion to
+    ``e^f`` of its score ``f``; the value is minus the mean of ``sum_x w_x g_(y_x)`` over the drawn
+    rankings, for the weights ``w`` of the first ``K`` ranks and the gains ``g``. With ``Z_x`` the
+    sum of ``e^f`` over the documents left at rank ``x``, the reward
+    ``R_x = sum_(i >= x) w_i g_(y_i)``, and ``r`` the rank of document ``d``, or ``K`` if it is not
+    drawn,
 
         grad_d = -E [ P_d + A_d ],    A_d = e^f_d sum_(x <= r) (g_d w_x - R_x) / Z_x
 
-    where ``P_d = R_(r + 1)``, or 0 if ``d`` is not drawn. The second derivative is estimated from the same rankings,
+    where ``P_d = R_(r + 1)``, or 0 if ``d`` is not drawn. The second derivative is estimated from
+    the same rankings,
 
         h_d = -E [ (P_d + A_d) ([d is drawn] - e^f_d sum_(x <= r) 1/Z_x) + A_d - B_d ]
         B_d = e^2f_d sum_(x <= r) (g_d w_x - R_x) / Z_x^2
 
-    The expected metric is not convex: ``hess`` is ``|h_d|`` but at least ``|grad_d|``, so that no Newton step is longer
-    than the scale of the policy, 1. Rankings are drawn by adding Gumbel noise to the scores. The time is
-    ``O(n + K log K)`` per ranking.
+    The expected metric is not convex: ``hess`` is ``|h_d|`` but at least ``|grad_d|``, so that no
+    Newton step is longer than the scale of the policy, 1. Rankings are drawn by adding Gumbel noise
+    to the scores. The time is ``O(n + K log K)`` per ranking.
 
-    Oosterhuis, *Learning-to-Rank at the Speed of Sampling: Plackett-Luce Gradient Estimation With Minimal Computational
-    Complexity*, SIGIR 2022 (PL-Rank-3); Kang, de Rijke and Oosterhuis, *Estimating the Hessian Matrix of Ranking
-    Objectives for Stochastic Learning to Rank with Gradient Boosted Trees*, SIGIR 2024.
+    Oosterhuis, *Learning-to-Rank at the Speed of Sampling: Plackett-Luce Gradient Estimation With
+    Minimal Computational Complexity*, SIGIR 2022 (PL-Rank-3); Kang, de Rijke and Oosterhuis,
+    *Estimating the Hessian Matrix of Ranking Objectives for Stochastic Learning to Rank with
+    Gradient Boosted Trees*, SIGIR 2024.
 
     Args:
         metric: ``dcg``, ``ndcg`` or ``rbp``.
@@ -165,7 +185,9 @@ class _SampledObjective(Objective):
     def __init__(self, loss: SampledLoss, lists: Lists, seed: int, threads: int) -> None:
         gains, weights = _parts(loss.metric, lists)
         self._weights = loss._rank_weights(weights)
-        costs = loss.samples * (lists.sizes * 40.0 + 100.0 * np.minimum(self._weights.size, lists.sizes))
+        costs = loss.samples * (
+            lists.sizes * 40.0 + 100.0 * np.minimum(self._weights.size, lists.sizes)
+        )
         super().__init__(loss, lists, seed, threads, costs)
         self._gains = np.ascontiguousarray(gains[lists.arrangement])
         self._scale = lists.weights_of(gains)
@@ -182,8 +204,12 @@ class _SampledObjective(Objective):
             reader = kernel.STOPS if getattr(loss.metric, "stops", False) else kernel.READS
             reader = kernel.COUNTS if isinstance(loss.metric, MAP) else reader
             options = (DISTRIBUTIONS.index(loss.distribution), loss.spread, reader)
-            return self._filled_results(kernel.neighbour_pairs, scores.dtype, draws, self._weights, options, scores)
-        grad, hess, values = self._filled_results(kernel.policy_gradients, scores.dtype, draws, self._weights)
+            return self._filled_results(
+                kernel.neighbour_pairs, scores.dtype, draws, self._weights, options, scores
+            )
+        grad, hess, values = self._filled_results(
+            kernel.policy_gradients, scores.dtype, draws, self._weights
+        )
         return grad, np.maximum(np.abs(hess), np.abs(grad)), values
 
 

@@ -1,4 +1,6 @@
-"""NDCG made smooth without noise: by approximate ranks (ApproxNDCG) or by an approximate sort (NeuralNDCG)."""
+"""NDCG made smooth without noise: by approximate ranks (ApproxNDCG) or by an approximate sort
+(NeuralNDCG).
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,13 @@ class SmoothNDCG(Loss):
     """The base of both losses: one minus a smooth NDCG, with its exact gradient.
 
     Args:
-        k: number of ranks that count; ``None`` is the full list, and the only choice of ``approxndcg``.
+        k: number of ranks that count; ``None`` is the full list, and the only choice of
+            ``approxndcg``.
         temperature: unit of the scores: the lower, the closer to NDCG and the steeper.
         gain: ``"exp2"``, ``"linear"``, or a table by label.
-        scale: ``"curvature"``: the hessian is the sum of the sizes of the terms of the gradient over the temperature,
-            so that ``|grad| <= temperature * hess`` and the temperature only changes the unit of the scores;
-            ``"plain"``: it is 1.
+        scale: ``"curvature"``: the hessian is the sum of the sizes of the terms of the gradient
+            over the temperature, so that ``|grad| <= temperature * hess`` and the temperature only
+            changes the unit of the scores; ``"plain"``: it is 1.
         noise: see `Loss`.
         strength: see `Loss`.
     """
@@ -34,12 +37,18 @@ class SmoothNDCG(Loss):
     k: int | None = field(default=None, metadata=checked_by(check_k))
     temperature: float = field(default=1.0, metadata=checked_by(real, above=True))
     gain: Gain = field(default="exp2", metadata=checked_by(check_gain))
-    scale: str = field(default="curvature", metadata=checked_by(choice, known=("curvature", "plain")))
+    scale: str = field(
+        default="curvature", metadata=checked_by(choice, known=("curvature", "plain"))
+    )
 
     @property
     def worth_searching(self) -> Ranges:
-        """The cutoff of ``neuralndcg``, and the temperature where the hessian is 1; otherwise it is a unit."""
-        return self._searched | ({"temperature": ("float", 0.1, 10.0, "log")} if self.scale == "plain" else {})
+        """The cutoff of ``neuralndcg``, and the temperature where the hessian is 1; otherwise it is
+        a unit.
+        """
+        return self._searched | (
+            {"temperature": ("float", 0.1, 10.0, "log")} if self.scale == "plain" else {}
+        )
 
     def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
         return _SmoothObjective(self, lists, seed, threads)
@@ -52,11 +61,12 @@ class ApproxNDCG(SmoothNDCG):
         rank_i = 1 + sum_(j != i) 1 / (1 + exp((s_i - s_j) / temperature))
         value = 1 - sum_i G_i / log2(1 + rank_i),    G_i = gain_i / maxDCG
 
-    The time is ``O(n)`` for each document with a gain: a list of 50,000 documents, a tenth of them relevant, takes
-    seconds.
+    The time is ``O(n)`` for each document with a gain: a list of 50,000 documents, a tenth of them
+    relevant, takes seconds.
 
-    Qin, Liu and Li, *A General Approximation Framework for Direct Optimization of Information Retrieval Measures*,
-    Information Retrieval 13(4), 2010, where ``alpha`` is one over the temperature.
+    Qin, Liu and Li, *A General Approximation Framework for Direct Optimization of Information
+    Retrieval Measures*, Information Retrieval 13(4), 2010, where ``alpha`` is one over the
+    temperature.
 
     Its parameters are those of `SmoothNDCG`, but there is no cutoff.
 
@@ -68,24 +78,28 @@ class ApproxNDCG(SmoothNDCG):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.k is not None:
-            raise OptionError(f"k: found {self.k} with approxndcg; expected None, as its ranks are not whole numbers")
+            raise OptionError(
+                f"k: found {self.k} with approxndcg; expected None, as its ranks are not whole numbers"
+            )
 
 
 @register("neuralndcg")
 @dataclass(frozen=True, kw_only=True, repr=False)
 class NeuralNDCG(SmoothNDCG):
-    """One minus the NDCG of gains that are sorted approximately, by NeuralSort's relaxed permutation matrix.
+    """One minus the NDCG of gains that are sorted approximately, by NeuralSort's relaxed
+    permutation matrix.
 
         P_ij = softmax over j of ((n + 1 - 2i) s_j - sum_l |s_j - s_l|) / temperature
         value = 1 - sum_(i <= k) (sum_j P_ij G_j) / log2(1 + i),    G_j = gain_j / maxDCG@k
 
-    Rows of ``P`` add up to 1, columns need not, so that the value may be below 0. The paper also scales ``P`` until its
-    columns add up to 1 (Sinkhorn), for which it needs the whole matrix; this is left out here. It takes ``O(n k)``
-    exponentials, ``O(n^2)`` additions and ``O(n)`` memory: a second for a list of 50,000 documents.
+    Rows of ``P`` add up to 1, columns need not, so that the value may be below 0. The paper also
+    scales ``P`` until its columns add up to 1 (Sinkhorn), for which it needs the whole matrix; this
+    is left out here. It takes ``O(n k)`` exponentials, ``O(n^2)`` additions and ``O(n)`` memory: a
+    second for a list of 50,000 documents.
 
-    Pobrotyn and Bialobrzeski, *NeuralNDCG: Direct Optimisation of a Ranking Metric via Differentiable Relaxation of
-    Sorting*, 2021, the deterministic form; Grover, Wang, Zweig and Ermon, *Stochastic Optimization of Sorting Networks
-    via Continuous Relaxations*, ICLR 2019.
+    Pobrotyn and Bialobrzeski, *NeuralNDCG: Direct Optimisation of a Ranking Metric via
+    Differentiable Relaxation of Sorting*, 2021, the deterministic form; Grover, Wang, Zweig and
+    Ermon, *Stochastic Optimization of Sorting Networks via Continuous Relaxations*, ICLR 2019.
 
     Its parameters are those of `SmoothNDCG`, with a cutoff of 30 by default.
 

@@ -2,10 +2,11 @@
 
 Taylor, Guiver, Robertson and Minka, *SoftRank: Optimizing Non-Smooth Rank Metrics*, WSDM 2008.
 
-A discount is a sum of powers, ``D(r) = sum_q c_q x_q^r``, to any precision asked for: ``1/log2(2 + r)`` and
-``1/(1 + r)`` are completely monotone, mixtures of ``x^r`` over ``x`` in (0, 1). A few dozen powers, their ``-log x``
-spaced evenly in the logarithm, are as good as the whole mixture. Beylkin and Monzon, *On Approximation of Functions by
-Exponential Sums*, Applied and Computational Harmonic Analysis 19(1), 2005.
+A discount is a sum of powers, ``D(r) = sum_q c_q x_q^r``, to any precision asked for:
+``1/log2(2 + r)`` and ``1/(1 + r)`` are completely monotone, mixtures of ``x^r`` over ``x`` in (0,
+1). A few dozen powers, their ``-log x`` spaced evenly in the logarithm, are as good as the whole
+mixture. Beylkin and Monzon, *On Approximation of Functions by Exponential Sums*, Applied and
+Computational Harmonic Analysis 19(1), 2005.
 """
 
 from __future__ import annotations
@@ -26,72 +27,115 @@ from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, d
 from tautrank.metrics.ordering import query_sums
 
 TOLERANCE = {np.dtype(np.float32): 2e-6, np.dtype(np.float64): 1e-9}
-"""The relative error of the discount's steps where it is a sum of powers: less than the lanes round off."""
+"""The relative error of the discount's steps where it is a sum of powers: less than the lanes round
+off.
+"""
 
 _MOST_TERMS = 64
 _SHORTEST = 64
 _GROWTH = 4
-# Logarithms of -log x, by the length of the list: fewer powers than evenly spaced ones do for the logarithmic discount.
-# Their largest error is the smallest that nonlinear least squares finds. Only places are fixed, not the coefficients.
+# Logarithms of -log x, by the length of the list: fewer powers than evenly spaced ones do for the
+# logarithmic discount.
+# Their largest error is the smallest that nonlinear least squares finds. Only places are fixed, not
+# the coefficients.
 _FITTED = {
     64: (
-        -7.76272, -5.41699, -3.81444, -2.77499, -2.05831, -1.49158,
-        -1.00221, -0.55256, -0.12013, 0.31257, 0.77006, 1.32390,
+        -7.76272,
+        -5.41699,
+        -3.81444,
+        -2.77499,
+        -2.05831,
+        -1.49158,
+        -1.00221,
+        -0.55256,
+        -0.12013,
+        0.31257,
+        0.77006,
+        1.32390,
     ),
     256: (
-        -8.45523, -5.13148, -3.98404, -3.21091, -2.58609, -2.02738,
-        -1.49797, -0.98136, -0.46953, 0.04526, 0.58161, 1.21004,
+        -8.45523,
+        -5.13148,
+        -3.98404,
+        -3.21091,
+        -2.58609,
+        -2.02738,
+        -1.49797,
+        -0.98136,
+        -0.46953,
+        0.04526,
+        0.58161,
+        1.21004,
     ),
     1024: (
-        -10.15283, -6.65122, -5.49444, -4.72728, -4.11910, -3.58634, -3.09014, -2.61179,
-        -2.14239, -1.67760, -1.21527, -0.75398, -0.29150, 0.17828, 0.67391, 1.26509,
+        -10.15283,
+        -6.65122,
+        -5.49444,
+        -4.72728,
+        -4.11910,
+        -3.58634,
+        -3.09014,
+        -2.61179,
+        -2.14239,
+        -1.67760,
+        -1.21527,
+        -0.75398,
+        -0.29150,
+        0.17828,
+        0.67391,
+        1.26509,
     ),
-}  # fmt: skip
+}
 
 
 @register("softrank")
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SoftRank(Loss):
-    """One minus the expected NDCG when every score is a normal distribution around the model's score.
+    """One minus the expected NDCG when every score is a normal distribution around the model's
+    score.
 
-    Scores ``S_i ~ N(s_i, sigma^2)`` make a contest of every pair of documents, which ``i`` wins with probability
-    ``pi_ij = Pr(S_i > S_j) = (1 + erf((s_i - s_j) / (2 sigma))) / 2``. The rank of a document is the number of
-    contests it loses: its distribution ``p_j`` starts at the first rank and is updated contest by contest,
-    ``p_j(r) <- p_j(r - 1) pi_mj + p_j(r) (1 - pi_mj)`` for every ``m != j``. The value is ``1 - SoftNDCG@k``,
+    Scores ``S_i ~ N(s_i, sigma^2)`` make a contest of every pair of documents, which ``i`` wins
+    with probability ``pi_ij = Pr(S_i > S_j) = (1 + erf((s_i - s_j) / (2 sigma))) / 2``. The rank of
+    a document is the number of contests it loses: its distribution ``p_j`` starts at the first rank
+    and is updated contest by contest, ``p_j(r) <- p_j(r - 1) pi_mj + p_j(r) (1 - pi_mj)`` for every
+    ``m != j``. The value is ``1 - SoftNDCG@k``,
 
         SoftNDCG@k = sum_j G_j sum_r p_j(r) / D_r,    G_j = gain_j / maxDCG@k,    1/D_r = 0 beyond k
 
-    As ``sigma`` falls to 0 it becomes ``1 - NDCG@k``. The contests of a document are taken as independent, as in the
-    paper. They are not, since they share its score: SoftNDCG is near the expected NDCG of the noisy scores, not equal
-    to it, and may even exceed 1 (four equal documents, ``k=3``: 1.03). This has one practical consequence. Among
-    ``n`` documents with equal scores, each is almost certainly ranked within a few times ``sqrt(n)`` of the middle, so
-    with a cutoff far above the middle, such as ``k=10`` of a hundred documents, there is no gradient to start from. The
-    default is therefore the full list.
+    As ``sigma`` falls to 0 it becomes ``1 - NDCG@k``. The contests of a document are taken as
+    independent, as in the paper. They are not, since they share its score: SoftNDCG is near the
+    expected NDCG of the noisy scores, not equal to it, and may even exceed 1 (four equal documents,
+    ``k=3``: 1.03). This has one practical consequence. Among ``n`` documents with equal scores,
+    each is almost certainly ranked within a few times ``sqrt(n)`` of the middle, so with a cutoff
+    far above the middle, such as ``k=10`` of a hundred documents, there is no gradient to start
+    from. The default is therefore the full list.
 
-    The gradient is exact. With a cutoff it takes ``O(n^2 k)`` time, by a reverse pass over the contests. On the full
-    list it takes ``O(n^2)`` times the number of powers ``x^r`` that add up to the discount, about twenty (to 1e-9; in
-    float32 twelve, to 2e-6). Both take memory proportional to ``n``, and skip documents without a gain or without a
-    chance of a discount.
+    The gradient is exact. With a cutoff it takes ``O(n^2 k)`` time, by a reverse pass over the
+    contests. On the full list it takes ``O(n^2)`` times the number of powers ``x^r`` that add up to
+    the discount, about twenty (to 1e-9; in float32 twelve, to 2e-6). Both take memory proportional
+    to ``n``, and skip documents without a gain or without a chance of a discount.
 
-    Taylor, Guiver, Robertson and Minka, *SoftRank: Optimizing Non-Smooth Rank Metrics*, WSDM 2008; He and Liu, *Are
-    Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, sec. III.
+    Taylor, Guiver, Robertson and Minka, *SoftRank: Optimizing Non-Smooth Rank Metrics*, WSDM 2008;
+    He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, sec. III.
 
     Args:
         k: the cutoff; ``None`` is the full list.
         sigma: standard deviation of every score.
         gain: ``"exp2"``, ``"linear"``, or a table by label.
         discount: ``"log2"``, ``"reciprocal"``, or a table by rank.
-        estimator: ``"exact"`` as above. ``"ccs"`` draws noisy scores and estimates the gradient of their expected
-            NDCG@k by coordinate conditional sampling, which is how Ustimenko and Prokhorenkova, *StochasticRank*,
-            ICML 2020, run SoftRank: `StochasticRank` with ``mu = 0`` and without scale-free acceleration. The value
-            is then one minus the mean NDCG of the noisy scores.
+        estimator: ``"exact"`` as above. ``"ccs"`` draws noisy scores and estimates the gradient of
+            their expected NDCG@k by coordinate conditional sampling, which is how Ustimenko and
+            Prokhorenkova, *StochasticRank*, ICML 2020, run SoftRank: `StochasticRank` with
+            ``mu = 0`` and without scale-free acceleration. The value is then one minus the mean
+            NDCG of the noisy scores.
         samples: number of draws to average, for ``"ccs"``.
-        scale: ``"plain"`` is ``hess = 1``, the papers' form. ``"curvature"`` is the size of SoftNDCG's own curvature:
-            with ``w_im`` the derivative of SoftNDCG by ``pi_im``, through the ranks of both documents, and ``psi_im``
-            the derivative of ``pi_im`` by ``s_i``, the gradient is ``-sum_m w_im psi_im`` and ``hess_i = sum_m |w_im|
-            psi_im / sigma``. So ``|grad| <= sigma hess``: no Newton step is longer than the reach of the smoothing. In
-            a list with more than 1024 documents that have a gain, the sizes of the two parts of ``w_im``, one for the
-            ranks of each document, are added instead.
+        scale: ``"plain"`` is ``hess = 1``, the papers' form. ``"curvature"`` is the size of
+            SoftNDCG's own curvature: with ``w_im`` the derivative of SoftNDCG by ``pi_im``, through
+            the ranks of both documents, and ``psi_im`` the derivative of ``pi_im`` by ``s_i``, the
+            gradient is ``-sum_m w_im psi_im`` and ``hess_i = sum_m |w_im| psi_im / sigma``. So
+            ``|grad| <= sigma hess``: no Newton step is longer than the reach of the smoothing. In a
+            list with more than 1024 documents that have a gain, the sizes of the two parts of
+            ``w_im``, one for the ranks of each document, are added instead.
         noise: ``None`` or ``"gumbel"``, see `Loss`.
         strength: scale of the noise.
 
@@ -109,7 +153,9 @@ class SoftRank(Loss):
     discount: Discount = field(default="log2", metadata=checked_by(check_discount))
     estimator: str = field(default="exact", metadata=checked_by(choice, known=("exact", "ccs")))
     samples: int = field(default=1, metadata=checked_by(whole, least=1, most=2**16))
-    scale: str = field(default="curvature", metadata=checked_by(choice, known=("curvature", "plain")))
+    scale: str = field(
+        default="curvature", metadata=checked_by(choice, known=("curvature", "plain"))
+    )
 
     @property
     def worth_searching(self) -> Ranges:
@@ -135,9 +181,15 @@ class SoftRank(Loss):
     def sampled(self) -> StochasticRank:
         """The loss whose gradient ``estimator="ccs"`` takes; its value is lower by 1."""
         return StochasticRank(
-            metric=NDCG(k=self.k, gain=self.gain, discount=self.discount), sigma=self.sigma, mu=0.0, sfa=False,
-            samples=self.samples, scale=self.scale, noise=self.noise, strength=self.strength,
-        )  # fmt: skip
+            metric=NDCG(k=self.k, gain=self.gain, discount=self.discount),
+            sigma=self.sigma,
+            mu=0.0,
+            sfa=False,
+            samples=self.samples,
+            scale=self.scale,
+            noise=self.noise,
+            strength=self.strength,
+        )
 
 
 class _ExactObjective(Objective):
@@ -145,11 +197,13 @@ class _ExactObjective(Objective):
 
     def __init__(self, loss: SoftRank, lists: Lists, seed: int, threads: int) -> None:
         # LambdaRank's document weights are the gains over maxDCG@k.
-        gains = LambdaRank(k=loss.k, gain=loss.gain, discount=loss.discount)._document_weights(lists)
+        gains = LambdaRank(k=loss.k, gain=loss.gain, discount=loss.discount)._document_weights(
+            lists
+        )
         with_gain = query_sums(gains > 0, lists.offsets)
         self._depth = lists.longest if loss.k is None else min(loss.k, lists.longest)
-        # Contests, each a dozen and a few more for every rank (or power) in the pairs that `balanced_ranges` counts
-        # in; and thirty of those for every document.
+        # Contests, each a dozen and a few more for every rank (or power) in the pairs that
+        # `balanced_ranges` counts in; and thirty of those for every document.
         self._powers = loss.discount if loss.k is None and isinstance(loss.discount, str) else None
         contest = 12.0 + (1.0 * self._depth if self._powers is None else 20.0)
         super().__init__(loss, lists, seed, threads, lists.sizes * (30.0 + contest * with_gain))
@@ -172,16 +226,28 @@ class _ExactObjective(Objective):
         lists, kind = self.lists, scores.dtype
         discount, powers = None, None
         if self._powers is None:
-            discount = np.trim_zeros(discount_values(self._depth, self.loss.discount), "b").astype(kind)
+            discount = np.trim_zeros(discount_values(self._depth, self.loss.discount), "b").astype(
+                kind
+            )
         else:
-            gaps, coefficients, *limits = power_tables(lists.longest, self._powers, TOLERANCE[kind], POWERS)
+            gaps, coefficients, *limits = power_tables(
+                lists.longest, self._powers, TOLERANCE[kind], POWERS
+            )
             powers = (gaps.astype(kind), coefficients.astype(kind), *limits)
         values = np.zeros(lists.sizes.size)
         grad, hess = (np.zeros(scores.size if derivatives else 0, kind) for _ in range(2))
         given = (
-            scores, lists.arrangement, self._ranks(scores), self._gains.astype(kind, copy=False), lists.offsets,
-            self._scale, discount, powers, self.loss.sigma, derivatives,
-        )  # fmt: skip
+            scores,
+            lists.arrangement,
+            self._ranks(scores),
+            self._gains.astype(kind, copy=False),
+            lists.offsets,
+            self._scale,
+            discount,
+            powers,
+            self.loss.sigma,
+            derivatives,
+        )
         self._fill(softrank_queries, given, values, grad, hess)
         return values, grad, hess
 
@@ -196,8 +262,9 @@ class _SmoothedSoftRank(SmoothedObjective):
 def discount_powers(n: int, discount: str, tolerance: float, group: int) -> F64:
     """``1 - x_q`` and ``c_q``, a row each, for the 0-based ranks below ``n``.
 
-    The coefficients are fitted to the relative error of the discount and of its steps from rank to rank, because a
-    gradient is made of those. Powers are evenly spaced, or where fewer will do, at the places of ``_FITTED``.
+    The coefficients are fitted to the relative error of the discount and of its steps from rank to
+    rank, because a gradient is made of those. Powers are evenly spaced, or where fewer will do, at
+    the places of ``_FITTED``.
 
     Args:
         n: ranks.
@@ -212,14 +279,23 @@ def discount_powers(n: int, discount: str, tolerance: float, group: int) -> F64:
     True
     """
     # All low ranks, and of the others as many as matter.
-    r = np.unique(np.concatenate((np.arange(min(n, 200)), np.rint(np.geomspace(1, n, 800)).astype(np.int64) - 1)))
+    r = np.unique(
+        np.concatenate(
+            (np.arange(min(n, 200)), np.rint(np.geomspace(1, n, 800)).astype(np.int64) - 1)
+        )
+    )
     by_rank = discount_values(n + 1, discount)
     goal = by_rank[r]
     step = by_rank[r + 1] - goal
     fitted = [np.exp(_FITTED[n])] if discount == "log2" and n in _FITTED else []
-    for rates in (*fitted, *(np.geomspace(0.3 / n, 8.0, terms) for terms in range(group, _MOST_TERMS + 1, group))):
+    for rates in (
+        *fitted,
+        *(np.geomspace(0.3 / n, 8.0, terms) for terms in range(group, _MOST_TERMS + 1, group)),
+    ):
         powers = np.exp(-np.outer(r, rates))
-        system = np.vstack((powers / goal[:, np.newaxis], powers * np.expm1(-rates) / step[:, np.newaxis]))
+        system = np.vstack(
+            (powers / goal[:, np.newaxis], powers * np.expm1(-rates) / step[:, np.newaxis])
+        )
         coefficients = np.linalg.lstsq(system, np.ones(2 * r.size), rcond=1e-15)[0]
         if np.abs(system @ coefficients - 1.0).max() < tolerance:
             break
@@ -228,10 +304,14 @@ def discount_powers(n: int, discount: str, tolerance: float, group: int) -> F64:
     return found
 
 
-def power_tables(longest: int, discount: str, tolerance: float, group: int) -> tuple[F64, F64, I64, I64]:
-    """`discount_powers` for lists of up to 64, 256, 1024, ... documents, a row each, until ``longest`` is reached.
+def power_tables(
+    longest: int, discount: str, tolerance: float, group: int
+) -> tuple[F64, F64, I64, I64]:
+    """`discount_powers` for lists of up to 64, 256, 1024, ... documents, a row each, until
+    ``longest`` is reached.
 
-    Which row serves a list depends on its own length only, so that queries stay independent of each other.
+    Which row serves a list depends on its own length only, so that queries stay independent of each
+    other.
 
     Args:
         longest: documents of the longest list.
@@ -240,7 +320,8 @@ def power_tables(longest: int, discount: str, tolerance: float, group: int) -> t
         group: see there.
 
     Returns:
-        ``1 - x_q`` and ``c_q``, filled up with zeros; the number of terms and the longest list of each row.
+        ``1 - x_q`` and ``c_q``, filled up with zeros; the number of terms and the longest list of
+        each row.
 
     >>> gaps, coefficients, terms, reach = power_tables(300, "log2", 1e-6, 4)
     >>> terms, reach

@@ -1,15 +1,17 @@
 """The StochasticRank family: the metric itself, smoothed by noise on the scores.
 
-With ``L = -metric`` and noise ``eps ~ N(-mu y, I)`` the loss is ``E L(s + sigma eps)``, a smooth function of the scores
-``s``. The shift by ``-mu y`` puts the better of two equal documents lower, so that a metric that ranks ties in the
-worst order is smoothed without a bias towards ties; without it (``mu = 0``) ties count as their expected value. The
-members differ in how they estimate the derivative from one draw of the noise.
+With ``L = -metric`` and noise ``eps ~ N(-mu y, I)`` the loss is ``E L(s + sigma eps)``, a smooth
+function of the scores ``s``. The shift by ``-mu y`` puts the better of two equal documents lower,
+so that a metric that ranks ties in the worst order is smoothed without a bias towards ties; without
+it (``mu = 0``) ties count as their expected value. The members differ in how they estimate the
+derivative from one draw of the noise.
 
-A metric is scale-free when multiplying all scores by a positive number does not change it. Such a metric changes only
-where the score of a document crosses a breaking point: the score of another document, for a metric of a
-ranking, or 0, for a metric of a selection (sec. 3).
+A metric is scale-free when multiplying all scores by a positive number does not change it. Such a
+metric changes only where the score of a document crosses a breaking point: the score of another
+document, for a metric of a ranking, or 0, for a metric of a selection (sec. 3).
 
-Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free Discrete Functions*, ICML 2020.
+Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free Discrete Functions*,
+ICML 2020.
 """
 
 from __future__ import annotations
@@ -41,21 +43,25 @@ DEFAULT_METRIC = NDCG(k=10)
 _DEFAULT_MU = 0.1
 # A gain above this, times a density, would leave float32's range.
 _LARGEST_GAIN = 1e30
-# How far from 0 positions in units of sigma may be: their differences have squares inside the range.
+# How far from 0 positions in units of sigma may be: their differences have squares inside the
+# range.
 _FAR = {np.dtype(np.float32): 1e18, np.dtype(np.float64): 1e150}
 
 
 @runtime_checkable
 class ScaleFreeMetric(Protocol):
-    """A metric, higher is better, that StochasticRank can optimise: ``tr.loss("stochasticrank", metric=MyMetric())``.
+    """A metric, higher is better, that StochasticRank can optimise:
+    ``tr.loss("stochasticrank", metric=MyMetric())``.
 
-    Subclass it, or write an object with the same attributes and methods. Lists come one at a time. Places and documents
-    are counted from 0. ``sums`` is called once per list; ``moved`` is called for each document and each of its breaking
-    points, so it should take O(1) time, with the help of what ``sums`` returned.
+    Subclass it, or write an object with the same attributes and methods. Lists come one at a time.
+    Places and documents are counted from 0. ``sums`` is called once per list; ``moved`` is called
+    for each document and each of its breaking points, so it should take O(1) time, with the help of
+    what ``sums`` returned.
 
-    A plain Python object works; one whose ``sums`` and ``moved`` are Numba-compiled functions (static methods, since
-    compiled code has no ``self``) runs at native speed. If the object is hashable and comparable, as a frozen
-    dataclass is, so is the loss; the loss prints the object's ``str``.
+    A plain Python object works; one whose ``sums`` and ``moved`` are Numba-compiled functions
+    (static methods, since compiled code has no ``self``) runs at native speed. If the object is
+    hashable and comparable, as a frozen dataclass is, so is the loss; the loss prints the object's
+    ``str``.
 
     >>> import numpy as np
     >>> class Precision(ScaleFreeMetric):
@@ -88,7 +94,8 @@ class ScaleFreeMetric(Protocol):
     """The metric depends on the first ``k`` places only; None: on all."""
 
     def document_values(self, labels: F64) -> F64:
-        """Return what each document brings to the metric, computed once from the labels; by default the labels.
+        """Return what each document brings to the metric, computed once from the labels; by default
+        the labels.
 
         Args:
             labels: the labels of all documents of all lists.
@@ -100,21 +107,23 @@ class ScaleFreeMetric(Protocol):
         """Return what ``moved`` needs to know about a list, as an array.
 
         Args:
-            values: the ``document_values`` of the list: in the order of the ranking, first place first
-                (``breaks_at="scores"``), or in input order (``"zero"``).
+            values: the ``document_values`` of the list: in the order of the ranking, first place
+                first (``breaks_at="scores"``), or in input order (``"zero"``).
             scores: noisy scores in the same order; only their order or sign has a meaning.
             k: the metric's ``k``, or the length of the list if that is less.
         """
 
     @abc.abstractmethod
     def moved(self, values: F64, sums: Any, document: int, place: int, k: int) -> float:
-        """Return the metric of the list after one document is moved and the others keep their order.
+        """Return the metric of the list after one document is moved and the others keep their
+        order.
 
         Args:
             values: as in ``sums``.
             sums: what ``sums`` returned.
             document: the document's index in ``values``.
-            place: its new place in the ranking (``breaks_at="scores"``); or 0 for below 0 and 1 for above 0.
+            place: its new place in the ranking (``breaks_at="scores"``); or 0 for below 0 and 1 for
+                above 0.
             k: as in ``sums``.
         """
 
@@ -125,7 +134,9 @@ def checked_metric(given: object) -> Metric | ScaleFreeMetric:
     Args:
         given: the metric, or its name.
     """
-    known = [name for name, cls in METRICS.items() if hasattr(cls, "stops") or hasattr(cls, "breaks_at")]
+    known = [
+        name for name, cls in METRICS.items() if hasattr(cls, "stops") or hasattr(cls, "breaks_at")
+    ]
     if isinstance(given, str):
         name = name_of(respelled(given.lower()))
         if name not in METRICS and name not in METRICS.aliases:
@@ -134,18 +145,24 @@ def checked_metric(given: object) -> Metric | ScaleFreeMetric:
     if isinstance(given, ReaderMetric) and isinstance(given, Metric):
         _ = given.discount  # may refuse; since Python 3.12 `isinstance` no longer asks for it
         if given.ties not in ("worst", "expected"):
-            raise OptionError(f"metric: found {given}; expected ties=worst, or ties=expected, which is mu=0")
+            raise OptionError(
+                f"metric: found {given}; expected ties=worst, or ties=expected, which is mu=0"
+            )
         return given
     # A class has the attributes of its objects.
     if isinstance(given, ScaleFreeMetric) and not isinstance(given, type):
         choice("breaks_at", given.breaks_at, ("scores", "zero"))
         check_k(given.k)
         if isinstance(given, Metric) and given.breaks_at == "zero" and given.ties != "worst":
-            raise OptionError(f"metric: found {given}; expected no ties option, since {given.name} has no ties")
+            raise OptionError(
+                f"metric: found {given}; expected no ties option, since {given.name} has no ties"
+            )
         return given
     expected = f"{', '.join(known)}, or a ScaleFreeMetric"
     if isinstance(given, Metric):
-        raise OptionError(f"metric: found {given}, which cannot be optimised directly; expected {expected}")
+        raise OptionError(
+            f"metric: found {given}, which cannot be optimised directly; expected {expected}"
+        )
     raise OptionError(f"metric: found {given!r}; expected {expected}")
 
 
@@ -154,24 +171,26 @@ class SmoothedLoss(Loss):
     """The base of the family.
 
     Args:
-        metric: the metric to optimise: ``dcg``, ``ndcg``, ``err``, ``mrr``, ``success@k``, ``rbp`` or ``dcg-rr``, with
-            its options and ``@k``, by name or as a `Metric`; or any `ScaleFreeMetric`. ``empty`` is ignored: a query
-            with nothing to gain does not count.
+        metric: the metric to optimise: ``dcg``, ``ndcg``, ``err``, ``mrr``, ``success@k``, ``rbp``
+            or ``dcg-rr``, with its options and ``@k``, by name or as a `Metric`; or any
+            `ScaleFreeMetric`. ``empty`` is ignored: a query with nothing to gain does not count.
         sigma: standard deviation of the noise.
-        mu: how far a label shifts the mean of the noise; ``None`` is 0.1, or 0 for a metric without ties (``dcg-rr``)
-            and for one with ``ties=expected``.
+        mu: how far a label shifts the mean of the noise; ``None`` is 0.1, or 0 for a metric without
+            ties (``dcg-rr``) and for one with ``ties=expected``.
         nu: keeps scale-free acceleration finite where all scores are equal.
-        sfa: scale-free acceleration (sec. 5.2): with ``u = s / (|s| + nu)``, ``s`` less its mean for a metric that
-            ignores shifts, ``<g, u> u`` is taken off the gradient ``g``, since the metric does not change along ``s``.
-            ``None`` is true with ``scale="plain"`` and false otherwise.
+        sfa: scale-free acceleration (sec. 5.2): with ``u = s / (|s| + nu)``, ``s`` less its mean
+            for a metric that ignores shifts, ``<g, u> u`` is taken off the gradient ``g``, since
+            the metric does not change along ``s``. ``None`` is true with ``scale="plain"`` and
+            false otherwise.
         samples: draws of the noise to average.
-        scale: ``"plain"`` is ``hess = 1``, the paper's form; ``"curvature"`` is the magnitude of the smoothed metric's
-            own curvature, ``hess = (mass + |what sfa took off|) / sigma`` with ``mass`` the sum of the sizes of the
-            terms of the gradient. Then ``|grad| <= sigma hess``: no Newton step goes further than the smoothing
-            reaches, and ``sigma`` only sets the unit of the scores: twice the sigma is the same training with scores
-            twice as large. ``None`` is ``"plain"`` with ``sfa=True``, and ``"curvature"`` otherwise: with a hessian of
-            1 scores stay far below the noise, where acceleration helps; at the scale of the noise it removes what is
-            being learnt.
+        scale: ``"plain"`` is ``hess = 1``, the paper's form; ``"curvature"`` is the magnitude of
+            the smoothed metric's own curvature, ``hess = (mass + |what sfa took off|) / sigma``
+            with ``mass`` the sum of the sizes of the terms of the gradient. Then
+            ``|grad| <= sigma hess``: no Newton step goes further than the smoothing reaches, and
+            ``sigma`` only sets the unit of the scores: twice the sigma is the same training with
+            scores twice as large. ``None`` is ``"plain"`` with ``sfa=True``, and ``"curvature"``
+            otherwise: with a hessian of 1 scores stay far below the noise, where acceleration
+            helps; at the scale of the noise it removes what is being learnt.
         noise: see `Loss`.
         strength: see `Loss`.
 
@@ -181,19 +200,25 @@ class SmoothedLoss(Loss):
 
     _by_log_derivative: ClassVar[bool] = False
 
-    metric: str | Metric | ScaleFreeMetric = field(default=DEFAULT_METRIC, metadata=checked_by(checked_metric))
+    metric: str | Metric | ScaleFreeMetric = field(
+        default=DEFAULT_METRIC, metadata=checked_by(checked_metric)
+    )
     sigma: float = field(default=1.0, metadata=checked_by(real, above=True))
     mu: float | None = field(default=None, metadata=checked_by(real, least=0.0))
     nu: float = field(default=1e-2, metadata=checked_by(real, above=True))
     sfa: bool | None = field(default=None, metadata=checked_by(truth, expected="true or false"))
     samples: int = field(default=1, metadata=checked_by(whole, least=1, most=2**16))
-    scale: str | None = field(default=None, metadata=checked_by(choice, known=("curvature", "plain")))
+    scale: str | None = field(
+        default=None, metadata=checked_by(choice, known=("curvature", "plain"))
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.mu and not self._ties_are_worst:
             why = "has no ties" if not self.ignores_shifts else "counts the expected value of ties"
-            raise OptionError(f"mu: found {self.mu:g} with the metric {self.metric}, which {why}; expected 0 or None")
+            raise OptionError(
+                f"mu: found {self.mu:g} with the metric {self.metric}, which {why}; expected 0 or None"
+            )
 
     @property
     def accelerates(self) -> bool:
@@ -202,7 +227,9 @@ class SmoothedLoss(Loss):
 
     @property
     def follows_curvature(self) -> bool:
-        """Whether the hessian is the curvature: ``scale``, or its default where ``scale`` is None."""
+        """Whether the hessian is the curvature: ``scale``, or its default where ``scale`` is
+        None.
+        """
         return not self.sfa if self.scale is None else self.scale == "curvature"
 
     gradient_is_derivative = False
@@ -232,19 +259,21 @@ class SmoothedLoss(Loss):
 
 @register("stochasticrank")
 class StochasticRank(SmoothedLoss):
-    """The smoothed metric, its derivative estimated by coordinate conditional sampling: low variance, no bias.
+    """The smoothed metric, its derivative estimated by coordinate conditional sampling: low
+    variance, no bias.
 
-    For each document ``j`` only the noise of the others is drawn; the derivative over its own is exact. With ``b``
-    the breaking points of document ``j`` (the others' noisy scores) and ``phi`` the normal density
+    For each document ``j`` only the noise of the others is drawn; the derivative over its own is
+    exact. With ``b`` the breaking points of document ``j`` (the others' noisy scores) and ``phi``
+    the normal density
 
         g_j = (1/sigma) sum_b (L(b+) - L(b-)) phi((b - s_j)/sigma + mu y_j)
 
-    where ``L(b+)`` and ``L(b-)`` are the losses with document ``j`` just above and just below ``b``. The estimate is
-    unbiased for every ``sigma`` and ``mu``, and takes O(n (k + log n)) time. The value is ``L(s + sigma eps)``, the
-    mean over the draws of the step.
+    where ``L(b+)`` and ``L(b-)`` are the losses with document ``j`` just above and just below
+    ``b``. The estimate is unbiased for every ``sigma`` and ``mu``, and takes O(n (k + log n)) time.
+    The value is ``L(s + sigma eps)``, the mean over the draws of the step.
 
-    Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free Discrete Functions*, ICML 2020,
-    Theorem 3 with the sign of its Lemma 1, and Theorem 4.
+    Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free Discrete
+    Functions*, ICML 2020, Theorem 3 with the sign of its Lemma 1, and Theorem 4.
 
     Its parameters are those of `SmoothedLoss`.
 
@@ -261,15 +290,17 @@ class StochasticRank(SmoothedLoss):
 @register("reinforce")
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Reinforce(SmoothedLoss):
-    """The smoothed metric, its derivative estimated by the log-derivative trick: unbiased too, but of high variance.
+    """The smoothed metric, its derivative estimated by the log-derivative trick: unbiased too, but
+    of high variance.
 
-    ``g = (1/sigma) (L(s + sigma eps) - L(s)) (eps + mu y)``, where the loss without noise, ties at their worst, is the
-    baseline. StochasticRank's experiments compare coordinate conditional sampling with this estimate. With
-    ``scale="curvature"`` the mass is the mean over the draws of the estimate's size, so that ``|grad| <= sigma hess``
-    holds here as well.
+    ``g = (1/sigma) (L(s + sigma eps) - L(s)) (eps + mu y)``, where the loss without noise, ties at
+    their worst, is the baseline. StochasticRank's experiments compare coordinate conditional
+    sampling with this estimate. With ``scale="curvature"`` the mass is the mean over the draws of
+    the estimate's size, so that ``|grad| <= sigma hess`` holds here as well.
 
-    Williams, *Simple Statistical Gradient-Following Algorithms for Connectionist Reinforcement Learning*, Machine
-    Learning 8, 1992; in this form Nesterov and Spokoiny, *Random Gradient-Free Minimization of Convex Functions*, 2017.
+    Williams, *Simple Statistical Gradient-Following Algorithms for Connectionist Reinforcement
+    Learning*, Machine Learning 8, 1992; in this form Nesterov and Spokoiny, *Random Gradient-Free
+    Minimization of Convex Functions*, 2017.
 
     Its parameters are those of `SmoothedLoss`.
 
@@ -301,8 +332,8 @@ class SmoothedObjective(Objective):
             by_metric = (loss.ignores_shifts,)
             k = max(lists.longest if metric.k is None else metric.k, 1)
             a_jump = 20.0 if loss.ignores_shifts else 0.0
-        # In units of the pairs that `balanced_ranges` counts in: the noise and the search for the first documents,
-        # about forty per document, and its jumps.
+        # In units of the pairs that `balanced_ranges` counts in: the noise and the search for the
+        # first documents, about forty per document, and its jumps.
         costs = loss.samples * lists.sizes * (40.0 + a_jump * np.minimum(k + 1.0, lists.sizes))
         super().__init__(loss, lists, seed, threads, costs)
         self._scale = lists.weights_of(values)
@@ -318,12 +349,19 @@ class SmoothedObjective(Objective):
         from tautrank.losses._stochastic_kernel import READER_KERNELS
 
         metric: Any = self.loss.metric
-        return READER_KERNELS if isinstance(metric, ReaderMetric) else kernels_for(metric.sums, metric.moved)
+        return (
+            READER_KERNELS
+            if isinstance(metric, ReaderMetric)
+            else kernels_for(metric.sums, metric.moved)
+        )
 
     def _given(self, scores: Floats, step: int) -> tuple[Draws, Any]:
         from tautrank.losses._smoothing_kernel import Draws
 
-        lists, draws = (self._order, self._brought, self.lists.offsets, self._scale), (np.uint64(self.seed), step)
+        lists, draws = (
+            (self._order, self._brought, self.lists.offsets, self._scale),
+            (np.uint64(self.seed), step),
+        )
         return Draws(scores, *lists, self.loss.samples, *draws), self._more[scores.dtype]
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
@@ -332,7 +370,13 @@ class SmoothedObjective(Objective):
         loss, kernels = self.loss, self._kernels
         kernel = kernels.log_derivatives if loss._by_log_derivative else kernels.gradients
         grad, hess = self._filled_gradients(kernel, scores.dtype, *self._given(scores, step))
-        options = (loss.sigma, loss.nu, loss.accelerates, loss.ignores_shifts, loss.follows_curvature)
+        options = (
+            loss.sigma,
+            loss.nu,
+            loss.accelerates,
+            loss.ignores_shifts,
+            loss.follows_curvature,
+        )
         self._fill(finish_queries, (scores, self.lists.offsets, self._scale, options), grad, hess)
         return grad, hess
 

@@ -1,4 +1,6 @@
-"""The base of all metrics: options, text form, registry, per-query values and their mean; several metrics at once."""
+"""The base of all metrics: options, text form, registry, per-query values and their mean; several
+metrics at once.
+"""
 
 from __future__ import annotations
 
@@ -44,14 +46,15 @@ def check_k(k: object) -> int | None:
 class Metric(ABC):
     """A number for each query, from its scores and labels.
 
-    A metric is an immutable set of options. It compares and hashes by value and prints as you would type
-    it. Subclasses are listed in ``METRICS``; ``metric("ndcg@10")`` is the usual way to get one.
+    A metric is an immutable set of options. It compares and hashes by value and prints as you would
+    type it. Subclasses are listed in ``METRICS``; ``metric("ndcg@10")`` is the usual way to get
+    one.
 
     Args:
         k: number of ranks that count; None for the full list.
-        ties: how equal scores are ranked: ``"worst"`` (lower label first), ``"best"`` (higher label first),
-            ``"input"`` (input order), or ``"expected"`` (the exact mean over every order of the tied
-            documents).
+        ties: how equal scores are ranked: ``"worst"`` (lower label first), ``"best"`` (higher label
+            first), ``"input"`` (input order), or ``"expected"`` (the exact mean over every order of
+            the tied documents).
         empty: value of a query without a relevant document: ``"skip"`` (NaN, left out of the mean),
             ``"zero"`` or ``"one"``.
 
@@ -66,7 +69,9 @@ class Metric(ABC):
     has_cutoff: ClassVar[bool] = True
     """Whether ``k`` means something."""
     sees_unjudged: ClassVar[bool] = False
-    """Whether documents without a judgment, labelled NaN for ``_scorer``, differ from those labelled 0."""
+    """Whether documents without a judgment, labelled NaN for ``_scorer``, differ from those
+    labelled 0.
+    """
 
     k: int | None = field(default=None, metadata=checked_by(check_k))
     ties: str = field(default="worst", metadata=checked_by(choice, known=TIES))
@@ -79,7 +84,9 @@ class Metric(ABC):
 
     @property
     def sign(self) -> int:
-        """1 if more is better, -1 for a cost: of two values times the sign, the greater one is better."""
+        """1 if more is better, -1 for a cost: of two values times the sign, the greater one is
+        better.
+        """
         return 1 if self.higher_is_better else -1
 
     def bind(
@@ -95,13 +102,16 @@ class Metric(ABC):
 
         Args:
             labels: one finite number of at least 0 per document.
-            offsets: ``n_queries + 1`` integers, where documents of a query are adjacent: query ``q`` owns the
-                documents ``offsets[q]:offsets[q + 1]``; or
-            qid: one query id per document. Documents of a query may be scattered: they are gathered, with a warning.
-                Values and weights of queries are in order of first appearance; or
-            group: number of documents of each query, in order. Without any of the three, all documents are one query.
-            judged: which documents have been judged, one true or false per document; None for all. Only ``bpref`` and
-                ``judged`` distinguish documents without a judgment, whatever their labels, from those labelled 0.
+            offsets: ``n_queries + 1`` integers, where documents of a query are adjacent: query
+                ``q`` owns the documents ``offsets[q]:offsets[q + 1]``; or
+            qid: one query id per document. Documents of a query may be scattered: they are
+                gathered, with a warning. Values and weights of queries are in order of first
+                appearance; or
+            group: number of documents of each query, in order. Without any of the three, all
+                documents are one query.
+            judged: which documents have been judged, one true or false per document; None for all.
+                Only ``bpref`` and ``judged`` distinguish documents without a judgment, whatever
+                their labels, from those labelled 0.
 
         >>> judge = metric("ndcg").bind([0, 1])
         >>> judge.mean([1.0, 2.0]), judge.mean([2.0, 1.0])
@@ -169,7 +179,8 @@ class Metric(ABC):
         """Compute what depends on the labels alone.
 
         Returns:
-            The scorer, and which queries have a relevant document (the value of the others is not looked at).
+            The scorer, and which queries have a relevant document (the value of the others is not
+            looked at).
         """
 
     def __str__(self) -> str:
@@ -195,7 +206,9 @@ class BoundMetric:
     array([1.])
     """
 
-    def __init__(self, metric: Metric, offsets: I64, scorer: Scorer, filled: Bools, order: I64 | None = None) -> None:
+    def __init__(
+        self, metric: Metric, offsets: I64, scorer: Scorer, filled: Bools, order: I64 | None = None
+    ) -> None:
         self.metric = metric
         self.offsets = offsets
         self._scorer = scorer
@@ -247,7 +260,8 @@ def mean_over_queries(values: F64, weights: F64 | None = None) -> float:
     w = weights[kept]
     if w.max() == 0:
         return math.nan
-    # Weights near the end of the float range would overflow in the sum; a power of two rounds nothing.
+    # Weights near the end of the float range would overflow in the sum; a power of two rounds
+    # nothing.
     w = np.ldexp(w, -int(np.frexp(w.max())[1]))
     return float((w * values[kept]).sum() / w.sum())
 
@@ -263,12 +277,14 @@ def metric(name: str | Metric, *, like: str | None = None, **options: Any) -> Me
     """Make a metric by name: ``"ndcg"``, ``"ndcg@10"`` or ``"ndcg(ties=expected,gain=linear)@10"``.
 
     Args:
-        name: a name of `METRICS` in any case, with options in parentheses and a cutoff after ``@`` if you like; what
-            others call it, such as ``"P@10"`` or ``"ndcg_cut_10"``; or a metric, which comes back as it is, or with
-            ``options`` changed.
-        like: the tool whose number it should give: ``"trec_eval"``, ``"sklearn"``, ``"ranx"``, ``"lightgbm"``,
-            ``"xgboost"`` or ``"catboost"``. Sets ``ties``, ``empty``, ``gain`` and what else differs there.
-        **options: the same options as keywords; an option may not be given twice with different values.
+        name: a name of `METRICS` in any case, with options in parentheses and a cutoff after ``@``
+            if you like; what others call it, such as ``"P@10"`` or ``"ndcg_cut_10"``; or a metric,
+            which comes back as it is, or with ``options`` changed.
+        like: the tool whose number it should give: ``"trec_eval"``, ``"sklearn"``, ``"ranx"``,
+            ``"lightgbm"``, ``"xgboost"`` or ``"catboost"``. Sets ``ties``, ``empty``, ``gain`` and
+            what else differs there.
+        **options: the same options as keywords; an option may not be given twice with different
+            values.
 
     >>> metric("NDCG (ties = expected) @10", gain=[0, 1, 3])
     metric('ndcg(ties=expected,gain=0/1/3)@10')
@@ -279,7 +295,9 @@ def metric(name: str | Metric, *, like: str | None = None, **options: Any) -> Me
     tautrank.errors.OptionError: unknown metric 'ndgc'; did you mean 'ndcg'? (known: ...)
     """
     if callable(name):
-        raise OptionError("metric: found a function; expected a name, or a ListMetric for a metric of your own")
+        raise OptionError(
+            "metric: found a function; expected a name, or a ListMetric for a metric of your own"
+        )
     if isinstance(name, str):
         name = name.lower()
         name = name if name in METRICS else respelled(name)
@@ -319,16 +337,25 @@ class Evaluation:
         if isinstance(which, int):
             return np.asarray(self.values[which])
         sought = metric(which)
-        # A name without options also finds a metric that another tool's rules (`like`) gave options.
+        # A name without options also finds a metric that another tool's rules (`like`) gave
+        # options.
         plain = isinstance(which, str) and "(" not in which
-        alike = [at for at, each in enumerate(self.metrics) if plain and (each.name, each.k) == (sought.name, sought.k)]
+        alike = [
+            at
+            for at, each in enumerate(self.metrics)
+            if plain and (each.name, each.k) == (sought.name, sought.k)
+        ]
         places = [at for at, each in enumerate(self.metrics) if each == sought] or alike
         if len(places) != 1:
-            raise OptionError(f"metric: found {which}; expected one of {', '.join(map(str, self.metrics))}")
+            raise OptionError(
+                f"metric: found {which}; expected one of {', '.join(map(str, self.metrics))}"
+            )
         return np.asarray(self.values[places[0]])
 
     def mean(self, which: int | str | Metric) -> float:
-        """Return the mean of a metric, given as in `of`, over the queries it did not skip; NaN if it skipped all."""
+        """Return the mean of a metric, given as in `of`, over the queries it did not skip; NaN if
+        it skipped all.
+        """
         return mean_over_queries(self.of(which))
 
     def standard_error(self, which: int | str | Metric) -> float:
@@ -341,34 +368,53 @@ class Evaluation:
         return int(np.isnan(self.of(which)).sum())
 
     def to_frame(self) -> Any:
-        """Return a pandas frame of one row per query and one column per metric; NaN where a metric skipped a query."""
-        return pandas().DataFrame(self.values.T, index=self.qids, columns=[str(each) for each in self.metrics])
+        """Return a pandas frame of one row per query and one column per metric; NaN where a metric
+        skipped a query.
+        """
+        return pandas().DataFrame(
+            self.values.T, index=self.qids, columns=[str(each) for each in self.metrics]
+        )
 
     def _rows(self) -> list[tuple[str, ...]]:
-        numbers = ((self.mean(i), self.standard_error(i), self.skipped(i)) for i in range(len(self.metrics)))
+        numbers = (
+            (self.mean(i), self.standard_error(i), self.skipped(i))
+            for i in range(len(self.metrics))
+        )
         means = [(f"{mean:.4f}", f"{error:.4f}", f"{skipped}") for mean, error, skipped in numbers]
         return [(str(each), *row) for each, row in zip(self.metrics, means, strict=True)]
 
     def __repr__(self) -> str:
         width = max(len(str(each)) for each in self.metrics)
         rows = [("metric", "mean", "error", "skipped"), *self._rows()]
-        return "\n".join(f"{name:<{width}}  {mean:>8}  {error:>7}  {skipped:>7}" for name, mean, error, skipped in rows)
+        return "\n".join(
+            f"{name:<{width}}  {mean:>8}  {error:>7}  {skipped:>7}"
+            for name, mean, error, skipped in rows
+        )
 
     def _repr_html_(self) -> str:
-        return html_table(("metric", "mean", "std. error", "skipped"), self._rows(), f"{self.qids.size:,} queries")
+        return html_table(
+            ("metric", "mean", "std. error", "skipped"), self._rows(), f"{self.qids.size:,} queries"
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return means, standard errors and counts as plain values; JSON has no NaN, so it becomes None."""
+        """Return means, standard errors and counts as plain values; JSON has no NaN, so it becomes
+        None.
+        """
         found: dict[str, Any] = {}
         for i, m in enumerate(self.metrics):
-            numbers = {"mean": or_none(self.mean(i)), "standard_error": or_none(self.standard_error(i))}
+            numbers = {
+                "mean": or_none(self.mean(i)),
+                "standard_error": or_none(self.standard_error(i)),
+            }
             counts = {"queries": self.qids.size - self.skipped(i), "skipped": self.skipped(i)}
             rules = {"ties": m.ties, "empty": m.empty, "higher_is_better": m.higher_is_better}
             found[str(m)] = {**numbers, **counts, **rules}
         return {"queries": self.qids.size, "metrics": found}
 
     def write_per_query(self, path: PathLike) -> None:
-        """Write a CSV with a row per query and a column per metric; a skipped query's cell is empty."""
+        """Write a CSV with a row per query and a column per metric; a skipped query's cell is
+        empty.
+        """
         rows = [["qid", *map(str, self.metrics)]]
         for qid, column in zip(self.qids.tolist(), self.values.T.tolist(), strict=True):
             rows.append([qid, *("" if math.isnan(value) else repr(value) for value in column)])
@@ -391,9 +437,11 @@ def evaluate(
 
     Args:
         metrics: names or metric objects.
-        scores, labels, offsets, qid, group, judged: the flat arrays every metric takes, see `Metric.bind`.
+        scores, labels, offsets, qid, group, judged: the flat arrays every metric takes, see
+            `Metric.bind`.
         qids: one id per query; default those of `qid`, else 0, 1, 2, ...
-        options: options given to every metric named by text, such as ``ties="expected"`` or ``like="trec_eval"``.
+        options: options given to every metric named by text, such as ``ties="expected"`` or
+            ``like="trec_eval"``.
 
     >>> evaluate(["ndcg@10", "mrr"], [3.0, 2.0, 1.0], [0, 1, 0])
     metric       mean    error  skipped
@@ -404,14 +452,20 @@ def evaluate(
     >>> evaluate(["mrr"], [3.0, 2.0, 1.0], [0, 1, 1], qid=["b", "b", "a"]).qids.tolist()
     ['b', 'a']
     """
-    chosen = tuple(m if isinstance(m, Metric) else metric(m, **options) for m in one_or_more(metrics))
+    chosen = tuple(
+        m if isinstance(m, Metric) else metric(m, **options) for m in one_or_more(metrics)
+    )
     if not chosen:
         raise OptionError("metrics: found none; expected at least one, such as 'ndcg@10'")
     y = arrays.flat_numbers("labels", labels)
     offsets, found, order = checked_queries(y.size, offsets, qid, group)
     if order is not None:
         judges = None if judged is None else arrays.check_flags("judged", judged, y.size)[order]
-        scores, y, judged = arrays.flat_numbers("scores", scores, size=y.size)[order], y[order], judges
+        scores, y, judged = (
+            arrays.flat_numbers("scores", scores, size=y.size)[order],
+            y[order],
+            judges,
+        )
     values = np.stack([m.per_query(scores, y, offsets, judged=judged) for m in chosen])
     ids = found if qids is None else np.asarray(qids)
     if ids.shape != (values.shape[1],):

@@ -1,4 +1,6 @@
-"""Metrics of a reader who goes down the list and stops: ERR, MRR and success, and their exact means over ties."""
+"""Metrics of a reader who goes down the list and stops: ERR, MRR and success, and their exact means
+over ties.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from tautrank.metrics.gains import Discount, gain_values
 from tautrank.metrics.ordering import TieGroups, of_similar_width
 from tautrank.metrics.ranked import BinaryMetric, RankedMetric
 
-# What is left of a list that a reader reaches with a smaller chance than this is below a float64's last
-# digit.
+# What is left of a list that a reader reaches with a smaller chance than this is below a float64's
+# last digit.
 _NEGLIGIBLE_CHANCE = 1e-20
 _LARGEST_MAX_LABEL = 1000
 
@@ -30,7 +32,9 @@ class _FirstRelevant(BinaryMetric):
 
     @abstractmethod
     def _earned(self, chances: F64, ranks: F64) -> F64:
-        """Return the chances that the first relevant document is at these ranks, times what they are worth."""
+        """Return the chances that the first relevant document is at these ranks, times what they
+        are worth.
+        """
 
     def _judge(self, values: F64) -> F64:
         found = values > 0
@@ -42,7 +46,8 @@ class _FirstRelevant(BinaryMetric):
         rows, width = groups.values.shape
         relevant = groups.sums(groups.values)
         above = groups.positions()
-        # Only the first tie that holds a relevant document matters; np.unique keeps the first of each row.
+        # Only the first tie that holds a relevant document matters; np.unique keeps the first of
+        # each row.
         hits = np.flatnonzero((relevant > 0) & (above < self._depth(width)))
         of_row, first = np.unique(groups.rows()[hits], return_index=True)
         hits = hits[first]
@@ -65,12 +70,13 @@ class _FirstRelevant(BinaryMetric):
 
 @register("mrr", "rr", "recip_rank", "reciprocal_rank")
 class MRR(_FirstRelevant):
-    """Reciprocal rank: one over the rank of the first relevant document; 0 when it stands below ``k``.
+    """Reciprocal rank: one over the rank of the first relevant document; 0 when it stands below
+    ``k``.
 
     ``RR@k = 1 / min {r : rel_r}`` if that rank is at most ``k``, else 0.
 
-    Voorhees, *The TREC-8 Question Answering Track Report*, TREC 1999; expected ties: McSherry and Najork,
-    ECIR 2008. Empty: no relevant document.
+    Voorhees, *The TREC-8 Question Answering Track Report*, TREC 1999; expected ties: McSherry and
+    Najork, ECIR 2008. Empty: no relevant document.
 
     Args:
         k: number of ranks that count; None for the full list.
@@ -94,10 +100,12 @@ class MRR(_FirstRelevant):
 class Success(_FirstRelevant):
     """Success, or hit rate: whether one of the first ``k`` documents is relevant.
 
-    ``success@k = 1`` if a document of the ranks 1 to ``k`` is relevant, else 0; without ``k``, of those retrieved.
+    ``success@k = 1`` if a document of the ranks 1 to ``k`` is relevant, else 0; without ``k``, of
+    those retrieved.
 
-    trec_eval's ``success``; Craswell and Hawking, *Overview of the TREC 2004 Web Track*, TREC 2004. Expected ties: the
-    chance that the tied documents that fit into the first ``k`` ranks hold a relevant one. Empty: no relevant document.
+    trec_eval's ``success``; Craswell and Hawking, *Overview of the TREC 2004 Web Track*, TREC 2004.
+    Expected ties: the chance that the tied documents that fit into the first ``k`` ranks hold a
+    relevant one. Empty: no relevant document.
 
     Args:
         k: number of ranks that count; None for the full list.
@@ -126,12 +134,13 @@ class Success(_FirstRelevant):
 @register("err")
 @dataclass(frozen=True, repr=False)
 class ERR(RankedMetric):
-    """Expected reciprocal rank: one over the rank where a reader stops, on average; good documents make readers stop.
+    """Expected reciprocal rank: one over the rank where a reader stops, on average; good documents
+    make readers stop.
 
     ``ERR@k = sum_{r <= k} (1/r) R_r prod_{j < r} (1 - R_j)``, with ``R = (2^y - 1) / 2^max_label``.
 
-    Chapelle et al., *Expected Reciprocal Rank for Graded Relevance*, CIKM 2009. Empty: no positive label. A
-    label above ``max_label`` is an error.
+    Chapelle et al., *Expected Reciprocal Rank for Graded Relevance*, CIKM 2009. Empty: no positive
+    label. A label above ``max_label`` is an error.
 
     Args:
         k: number of ranks that count; None for the full list.
@@ -149,7 +158,9 @@ class ERR(RankedMetric):
     stops: ClassVar[bool] = True
     discount: ClassVar[Discount] = "reciprocal"
 
-    max_label: float = field(default=4.0, metadata=checked_by(real, above=True, most=_LARGEST_MAX_LABEL))
+    max_label: float = field(
+        default=4.0, metadata=checked_by(real, above=True, most=_LARGEST_MAX_LABEL)
+    )
 
     def _document_values(self, labels: Numbers) -> F64:
         expected = f"at most err's max_label = {self.max_label:g}, the highest label of the scale"
@@ -178,15 +189,15 @@ class ERR(RankedMetric):
 def _expected_stop(groups: TieGroups, which: I64, above: I64, depth: int) -> F64:
     """For each tie, the mean of ``sum_x R_x prod_{j < x} (1 - R_j) / (above + x)`` over its orders.
 
-    Let ``p_m`` be the mean chance to pass the first m documents and ``d_m`` that to pass m - 1 and stop at
-    the m-th. Adding a document (R, q = 1 - R) to a tie of n - 1, it is, in a random order, absent from the
-    first m with chance (n-m)/n, at each of those places with chance 1/n, so
+    Let ``p_m`` be the mean chance to pass the first m documents and ``d_m`` that to pass m - 1 and
+    stop at the m-th. Adding a document (R, q = 1 - R) to a tie of n - 1, it is, in a random order,
+    absent from the first m with chance (n-m)/n, at each of those places with chance 1/n, so
 
         p_m <- (n-m)/n p_m + m/n q p_{m-1}
         d_m <- (n-m)/n d_m + (m-1)/n q d_{m-1} + 1/n R p_{m-1}
 
-    where nothing is subtracted, so no digits are lost. Documents with R = 0 need no step: with them alone p
-    = 1, d = 0.
+    where nothing is subtracted, so no digits are lost. Documents with R = 0 need no step: with them
+    alone p = 1, d = 0.
     """
     size = groups.sizes[which]
     # Documents with R > 0, tie after tie, the ties side by side in one flat array.
@@ -202,7 +213,9 @@ def _expected_stop(groups: TieGroups, which: I64, above: I64, depth: int) -> F64
     mean_stop = np.bincount(tie_of, weights=stops, minlength=which.size) / size
     with np.errstate(over="ignore"):
         seen = np.log(_NEGLIGIBLE_CHANCE) / np.log1p(-mean_stop)
-    terms = np.minimum(np.minimum(size, depth - above), np.ceil(np.minimum(seen, size)).astype(np.int64) + 1)
+    terms = np.minimum(
+        np.minimum(size, depth - above), np.ceil(np.minimum(seen, size)).astype(np.int64) + 1
+    )
 
     worth = np.zeros(which.size)
     for chunk, n in of_similar_width(terms):

@@ -1,7 +1,9 @@
-"""Metrics that count the documents above each relevant one: average precision, R-precision, bpref and AUC.
+"""Metrics that count the documents above each relevant one: average precision, R-precision, bpref
+and AUC.
 
-The last three are sums over the ties of a list (a document without an equal is a tie of one) of a closed form in a few
-counts, so that the mean over the orders of tied documents is exact and costs no more than one order.
+The last three are sums over the ties of a list (a document without an equal is a tie of one) of a
+closed form in a few counts, so that the mean over the orders of tied documents is exact and costs
+no more than one order.
 """
 
 from __future__ import annotations
@@ -22,14 +24,15 @@ from tautrank.metrics.ranked import Binary, BinaryMetric
 @register("map", "ap", "average_precision")
 @dataclass(frozen=True, repr=False)
 class MAP(BinaryMetric):
-    """Average precision: the mean, over the relevant documents, of the precision where each one stands.
+    """Average precision: the mean, over the relevant documents, of the precision where each one
+    stands.
 
-    ``AP@k = (1 / |relevant|) sum_{r <= k} rel_r * |relevant in the first r| / r``: the sum is divided by
-    *all* relevant documents, as in trec_eval, also when more of them exist than ``k``; with
-    ``divide_by="reachable"`` by ``min(k, |relevant|)``, as in LightGBM, XGBoost and CatBoost.
+    ``AP@k = (1 / |relevant|) sum_{r <= k} rel_r * |relevant in the first r| / r``: the sum is
+    divided by *all* relevant documents, as in trec_eval, also when more of them exist than ``k``;
+    with ``divide_by="reachable"`` by ``min(k, |relevant|)``, as in LightGBM, XGBoost and CatBoost.
 
-    Buckley and Voorhees, *Evaluating Evaluation Measure Stability*, SIGIR 2000; expected ties: McSherry and
-    Najork, ECIR 2008. Empty: no relevant document.
+    Buckley and Voorhees, *Evaluating Evaluation Measure Stability*, SIGIR 2000; expected ties:
+    McSherry and Najork, ECIR 2008. Empty: no relevant document.
 
     Args:
         k: number of ranks that count; None for the full list.
@@ -44,11 +47,17 @@ class MAP(BinaryMetric):
     array([0.75])
     """
 
-    divide_by: str = field(default="relevant", metadata=checked_by(choice, known=("relevant", "reachable")))
+    divide_by: str = field(
+        default="relevant", metadata=checked_by(choice, known=("relevant", "reachable"))
+    )
 
     def _norms(self, values: F64, offsets: I64) -> F64:
         relevant = query_sums(values, offsets)
-        return relevant if self.k is None or self.divide_by == "relevant" else np.minimum(relevant, self.k)
+        return (
+            relevant
+            if self.k is None or self.divide_by == "relevant"
+            else np.minimum(relevant, self.k)
+        )
 
     def _judge(self, values: F64) -> F64:
         found = np.cumsum(values, axis=1)
@@ -57,9 +66,9 @@ class MAP(BinaryMetric):
         return np.asarray(found.sum(axis=1))
 
     def _judge_expected(self, groups: TieGroups) -> F64:
-        # Position x of a tie of t documents, r of them relevant, holds a relevant one with chance r/t;
-        # given that, each of the x-1 above it in the tie is one of the t-1 others, r-1 of which are
-        # relevant.
+        # Position x of a tie of t documents, r of them relevant, holds a relevant one with chance
+        # r/t; given that, each of the x-1 above it in the tie is one of the t-1 others, r-1 of
+        # which are relevant.
         rows, width = groups.values.shape
         relevant = groups.sums(groups.values)
         before = np.cumsum(relevant) - relevant
@@ -98,7 +107,9 @@ class Ties(NamedTuple):
 
 
 class _Counted(Binary):
-    """A metric that is a sum over the ties of a list; no document is left out of the ranking by a cutoff."""
+    """A metric that is a sum over the ties of a list; no document is left out of the ranking by a
+    cutoff.
+    """
 
     has_cutoff: ClassVar[bool] = False
     all_count: ClassVar[bool] = False
@@ -106,10 +117,14 @@ class _Counted(Binary):
 
     @abstractmethod
     def _of_ties(self, ties: Ties) -> F64:
-        """Return the mean, over the orders of each tie, of what its documents add to the sum of the list."""
+        """Return the mean, over the orders of each tie, of what its documents add to the sum of the
+        list.
+        """
 
     def _norms(self, relevant: F64, others: F64) -> F64:
-        """Return what to divide the sum of each list by, from the numbers of its documents; 0 for an empty query."""
+        """Return what to divide the sum of each list by, from the numbers of its documents; 0 for
+        an empty query.
+        """
         return relevant
 
     def _scorer(self, labels: Numbers, offsets: I64) -> tuple[Scorer, Bools]:
@@ -128,11 +143,15 @@ class _Counted(Binary):
                 retrieved = scores[order] > -np.inf
                 good, bad = good & retrieved, bad & retrieved
             # How many of them come before each document of all lists, and behind the last one.
-            good_before, bad_before = (np.concatenate([[0], np.cumsum(flags)]) for flags in (good, bad))
+            good_before, bad_before = (
+                np.concatenate([[0], np.cumsum(flags)]) for flags in (good, bad)
+            )
             # Ties without a relevant document add nothing.
             if codes is None:
                 in_order = placed[order]
-                new = np.append(True, (in_order[1:] != in_order[:-1]) | (query[1:] != query[:-1]))[: order.size]
+                new = np.append(True, (in_order[1:] != in_order[:-1]) | (query[1:] != query[:-1]))[
+                    : order.size
+                ]
                 begins = np.flatnonzero(new)
                 ends = np.append(begins[1:], order.size)[: begins.size]
                 some = good_before[ends] > good_before[begins]
@@ -142,8 +161,16 @@ class _Counted(Binary):
                 ends = begins + 1
             of_list = query[begins]
             first = offsets[of_list]
-            relevant_in, others_in = (before[ends] - before[begins] for before in (good_before, bad_before))
-            of_tie = begins - first, ends - begins, relevant_in, bad_before[begins] - bad_before[first], others_in
+            relevant_in, others_in = (
+                before[ends] - before[begins] for before in (good_before, bad_before)
+            )
+            of_tie = (
+                begins - first,
+                ends - begins,
+                relevant_in,
+                bad_before[begins] - bad_before[first],
+                others_in,
+            )
             counts = *of_tie, n_relevant[of_list], n_others[of_list]
             added = self._of_ties(Ties(*(count.astype(np.float64) for count in counts)))
             return np.bincount(of_list, added, norms.size) / np.maximum(norms, 1.0)
@@ -157,8 +184,8 @@ class RPrecision(_Counted):
 
     ``Rprec = |relevant in the first R| / R``; 1 when all relevant documents are on top.
 
-    Manning, Raghavan and Schütze, *Introduction to Information Retrieval*, 2008, sec. 8.4; trec_eval's ``Rprec``.
-    Empty: no relevant document.
+    Manning, Raghavan and Schütze, *Introduction to Information Retrieval*, 2008, sec. 8.4;
+    trec_eval's ``Rprec``. Empty: no relevant document.
 
     Args:
         k: without meaning here; None.
@@ -178,15 +205,17 @@ class RPrecision(_Counted):
 
 @register("bpref")
 class BPref(_Counted):
-    """Binary preference: how few judged documents that are not relevant stand above the relevant ones.
+    """Binary preference: how few judged documents that are not relevant stand above the relevant
+    ones.
 
-    ``bpref = (1/R) sum_r 1 - min(n_r, R) / min(N, R)`` over the retrieved relevant documents, where ``n_r`` judged
-    documents that are not relevant stand above ``r``, and ``R`` and ``N`` are the numbers of relevant and other judged
-    documents. Documents without a judgment (argument ``judged`` of `Metric.per_query`) are as if they were not there,
-    which makes it the metric for incomplete judgments. A document without any judged one above it adds 1.
+    ``bpref = (1/R) sum_r 1 - min(n_r, R) / min(N, R)`` over the retrieved relevant documents, where
+    ``n_r`` judged documents that are not relevant stand above ``r``, and ``R`` and ``N`` are the
+    numbers of relevant and other judged documents. Documents without a judgment (argument
+    ``judged`` of `Metric.per_query`) are as if they were not there, which makes it the metric for
+    incomplete judgments. A document without any judged one above it adds 1.
 
-    Buckley and Voorhees, *Retrieval Evaluation with Incomplete Information*, SIGIR 2004, with ``min(N, R)`` as
-    trec_eval has it since version 8. Empty: no relevant document.
+    Buckley and Voorhees, *Retrieval Evaluation with Incomplete Information*, SIGIR 2004, with
+    ``min(N, R)`` as trec_eval has it since version 8. Empty: no relevant document.
 
     Args:
         k: without meaning here; None.
@@ -203,24 +232,31 @@ class BPref(_Counted):
     sees_unjudged: ClassVar[bool] = True
 
     def _of_ties(self, ties: Ties) -> F64:
-        # A relevant document stands below x of the tie's n others with the chance 1/(n + 1) for every x from 0 to n.
+        # A relevant document stands below x of the tie's n others with the chance 1/(n + 1) for
+        # every x from 0 to n.
         n, b, most = ties.others, ties.others_above, ties.all_relevant
         rising = np.clip(most - b, 0.0, n)  # min(b + x, R) rises up to this x
-        total = (rising + 1.0) * np.minimum(b, most) + rising * (rising + 1.0) / 2.0 + (n - rising) * most
+        total = (
+            (rising + 1.0) * np.minimum(b, most)
+            + rising * (rising + 1.0) / 2.0
+            + (n - rising) * most
+        )
         lost = total / (n + 1.0) / np.maximum(np.minimum(ties.all_others, most), 1.0)
         return ties.relevant * (1.0 - lost)
 
 
 @register("auc", "roc_auc", "auroc")
 class AUC(_Counted):
-    """Area under the ROC curve: the share of pairs in which the relevant document stands above the other one.
+    """Area under the ROC curve: the share of pairs in which the relevant document stands above the
+    other one.
 
-    ``AUC = |{(i, j): i relevant, j not, i above j}| / (R N)``, with ``R`` relevant documents and ``N`` others, in each
-    query; with ``ties="expected"`` a tied pair counts half, as in scikit-learn's ``roc_auc_score``.
+    ``AUC = |{(i, j): i relevant, j not, i above j}| / (R N)``, with ``R`` relevant documents and
+    ``N`` others, in each query; with ``ties="expected"`` a tied pair counts half, as in
+    scikit-learn's ``roc_auc_score``.
 
-    Hanley and McNeil, *The Meaning and Use of the Area under a Receiver Operating Characteristic (ROC) Curve*,
-    Radiology 143, 1982. Empty: no relevant document, or no other. Documents that were not retrieved are tied at the
-    bottom.
+    Hanley and McNeil, *The Meaning and Use of the Area under a Receiver Operating Characteristic
+    (ROC) Curve*, Radiology 143, 1982. Empty: no relevant document, or no other. Documents that were
+    not retrieved are tied at the bottom.
 
     Args:
         k: without meaning here; None.

@@ -1,11 +1,12 @@
 """Sorting documents inside queries: blocks of similar lists, tie groups, and the order itself.
 
-Lists are sorted as rows of a matrix. One row holds one list; lists of similar length share a matrix and the
-short ones end in padding. NumPy sorts short rows an order of magnitude faster than it sorts one long array of
-(query, score) pairs, and a matrix of some tens of thousands of documents stays in the processor's cache.
+Lists are sorted as rows of a matrix. One row holds one list; lists of similar length share a matrix
+and the short ones end in padding. NumPy sorts short rows an order of magnitude faster than it sorts
+one long array of (query, score) pairs, and a matrix of some tens of thousands of documents stays in
+the processor's cache.
 
-Rows are sorted by ``keys``, the negated scores. Padding has the key ``+inf``, and so has a document that
-was not retrieved (score ``-inf``): both earn nothing, so nothing needs to tell them apart.
+Rows are sorted by ``keys``, the negated scores. Padding has the key ``+inf``, and so has a document
+that was not retrieved (score ``-inf``): both earn nothing, so nothing needs to tell them apart.
 """
 
 from __future__ import annotations
@@ -24,9 +25,12 @@ from tautrank.errors import OptionError
 TIES = ("worst", "expected", "best", "input")
 
 Codes: TypeAlias = Callable[[], I64] | None
-"""What breaks ties: computes a code of every document, the lowest first; None where ties are not broken."""
+"""What breaks ties: computes a code of every document, the lowest first; None where ties are not
+broken.
+"""
 
-# Documents in a matrix: large enough to make NumPy's cost per call vanish, small enough for the L2 cache.
+# Documents in a matrix: large enough to make NumPy's cost per call vanish, small enough for the L2
+# cache.
 BLOCK_DOCUMENTS = 65536
 # Labels that are integers below this are their own tie code; others are coded by their order.
 _LARGEST_OWN_CODE = 65535
@@ -61,7 +65,9 @@ class Block(NamedTuple):
         return not self.contiguous and bool((self.lengths < self.width).any())
 
     def matrix(self, values: Array, fill: float) -> Array:
-        """Lay the flat ``values`` out as rows, ``fill`` where a row is short; may be a view, so read only."""
+        """Lay the flat ``values`` out as rows, ``fill`` where a row is short; may be a view, so
+        read only.
+        """
         rows = self.lengths.size
         if self.contiguous:
             first = int(self.starts[0])
@@ -75,7 +81,8 @@ class Block(NamedTuple):
 
 
 def blocks(offsets: I64) -> Iterator[Block]:
-    """Cut the queries into blocks of lists of similar length; queries without documents are in none.
+    """Cut the queries into blocks of lists of similar length; queries without documents are in
+    none.
 
     Args:
         offsets: checked offsets of the lists.
@@ -87,13 +94,17 @@ def blocks(offsets: I64) -> Iterator[Block]:
     for queries, width in of_similar_width(lengths):
         full = bool((lengths[queries] == width).all())
         neighbours = int(queries[-1] - queries[0]) == queries.size - 1
-        yield Block(queries, offsets[queries], lengths[queries], width, contiguous=full and neighbours)
+        yield Block(
+            queries, offsets[queries], lengths[queries], width, contiguous=full and neighbours
+        )
 
 
 def of_similar_width(lengths: I64) -> Iterator[tuple[I64, int]]:
-    """Cut rows of these lengths into matrices: which rows, and how wide; rows without a column are in none.
+    """Cut rows of these lengths into matrices: which rows, and how wide; rows without a column are
+    in none.
 
-    A row's width depends on its own length alone, so that its sum has the same bits whatever its neighbours are.
+    A row's width depends on its own length alone, so that its sum has the same bits whatever its
+    neighbours are.
 
     Args:
         lengths: how many columns each row needs.
@@ -114,7 +125,8 @@ def of_similar_width(lengths: I64) -> Iterator[tuple[I64, int]]:
 
 
 def row_widths(lengths: I64) -> I64:
-    """Round each length up to one of eight widths an octave: at most an eighth of a matrix is padding.
+    """Round each length up to one of eight widths an octave: at most an eighth of a matrix is
+    padding.
 
     Args:
         lengths: non-negative integers.
@@ -173,7 +185,9 @@ class TieGroups(NamedTuple):
         return np.asarray(self.starts // self.values.shape[1])
 
 
-def sort_rows(block: Block, scores: Floats, depth: int, codes: Codes) -> tuple[I64, Floats, Floats, I64]:
+def sort_rows(
+    block: Block, scores: Floats, depth: int, codes: Codes
+) -> tuple[I64, Floats, Floats, I64]:
     """Sort the rows of a block, the best score first.
 
     Args:
@@ -183,9 +197,9 @@ def sort_rows(block: Block, scores: Floats, depth: int, codes: Codes) -> tuple[I
         codes: returns the tie codes of all documents, see `tie_codes`; None leaves ties open.
 
     Returns:
-        The order of each whole row (arbitrary inside ties that are left open), the keys, the keys at the first
-        ``depth`` ranks, and the indices of the rows with an open tie that reaches into those ranks. Ties at ``+inf``
-        are none: nothing is earned there.
+        The order of each whole row (arbitrary inside ties that are left open), the keys, the keys
+        at the first ``depth`` ranks, and the indices of the rows with an open tie that reaches into
+        those ranks. Ties at ``+inf`` are none: nothing is earned there.
 
     >>> block = next(blocks(np.array([0, 3, 6])))
     >>> order, _, head, tied = sort_rows(block, np.array([1.0, 3.0, 2.0, 1.0, 1.0, 5.0]), 2, None)
@@ -197,7 +211,9 @@ def sort_rows(block: Block, scores: Floats, depth: int, codes: Codes) -> tuple[I
     array([[1, 2, 0],
            [0, 1, 2]])
     """
-    keys: Floats = np.negative(block.matrix(scores, -np.inf))  # ascending is best first; padding last
+    keys: Floats = np.negative(
+        block.matrix(scores, -np.inf)
+    )  # ascending is best first; padding last
     order = np.argsort(keys, axis=1)
     # One rank further, since a tie between the last rank that matters and the next one matters.
     head = np.take_along_axis(keys, order[:, : depth + 1], axis=1)
@@ -227,7 +243,8 @@ def break_ties(order: I64, sorted_keys: Floats, codes: I64) -> I64:
     code_bits = int(codes.max()).bit_length()
     if 2 * width_bits + code_bits > _KEY_BITS:
         return np.take_along_axis(order, np.lexsort((order, codes, group), axis=-1), axis=1)
-    # (group, code, position) as one integer: sorting values is several times faster than sorting indices.
+    # (group, code, position) as one integer: sorting values is several times faster than sorting
+    # indices.
     packed = group
     packed <<= code_bits
     packed |= codes
@@ -258,7 +275,8 @@ def tie_codes(labels: Numbers, ties: str) -> I64:
 
 
 def when_tied(labels: Numbers, ties: str) -> Codes:
-    """Return a function that computes the `tie_codes` when the first tie is met, and once; None for expected ties.
+    """Return a function that computes the `tie_codes` when the first tie is met, and once; None for
+    expected ties.
 
     Args:
         labels: checked labels.
@@ -284,19 +302,24 @@ def missing_last(scores: Floats) -> Floats:
     return scores
 
 
-def rank_order(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, ties: str = "worst") -> I64:
-    """Return the documents in rank order: queries stay in place, the best score of each comes first.
+def rank_order(
+    scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, ties: str = "worst"
+) -> I64:
+    """Return the documents in rank order: queries stay in place, the best score of each comes
+    first.
 
-    Equal scores are ordered by label as ``ties`` says, then by their order in the input. The policies are
-    those of McSherry and Najork, *Computing Information Retrieval Performance Measures Efficiently in the
-    Presence of Tied Scores*, ECIR 2008. Documents that were not retrieved (score ``-inf``) are tied at the
-    bottom.
+    Equal scores are ordered by label as ``ties`` says, then by their order in the input. The
+    policies are those of McSherry and Najork, *Computing Information Retrieval Performance Measures
+    Efficiently in the Presence of Tied Scores*, ECIR 2008. Documents that were not retrieved (score
+    ``-inf``) are tied at the bottom.
 
     Args:
         scores: one number per document.
         labels: one finite number of at least 0 per document.
-        offsets: ``n_queries + 1`` integers; query ``q`` owns the documents ``offsets[q]:offsets[q + 1]``.
-        ties: ``"worst"`` (lower label first), ``"best"`` (higher label first) or ``"input"`` (input order).
+        offsets: ``n_queries + 1`` integers; query ``q`` owns the documents
+            ``offsets[q]:offsets[q + 1]``.
+        ties: ``"worst"`` (lower label first), ``"best"`` (higher label first) or ``"input"`` (input
+            order).
 
     >>> rank_order([1.0, 2.0, 2.0, 0.0, 5.0], [0, 1, 0, 2, 0], [0, 3, 5])
     array([2, 1, 0, 4, 3])
@@ -304,7 +327,9 @@ def rank_order(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, ties: s
     y, cuts = check_lists(labels, offsets)
     s = missing_last(check_scores(scores, cuts))
     if choice("ties", ties, TIES) == "expected":
-        raise OptionError("ties: found 'expected', which is not an order; expected 'worst', 'best' or 'input'")
+        raise OptionError(
+            "ties: found 'expected', which is not an order; expected 'worst', 'best' or 'input'"
+        )
     return flat_order(s, cuts, when_tied(y, ties))
 
 
@@ -314,7 +339,8 @@ def flat_order(scores: Floats, offsets: I64, codes: Codes) -> I64:
     Args:
         scores: checked scores, all of them finite.
         offsets: checked offsets of the lists.
-        codes: returns the tie codes of all documents, see `tie_codes`; None leaves ties in any order.
+        codes: returns the tie codes of all documents, see `tie_codes`; None leaves ties in any
+            order.
 
     >>> flat_order(np.array([1.0, 2.0, 0.0, 5.0]), np.array([0, 2, 4]), None)
     array([1, 0, 3, 2])
@@ -343,7 +369,8 @@ def query_sums(values: Array, offsets: I64) -> F64:
 
 
 def query_maxima(values: F64, offsets: I64) -> F64:
-    """Return the highest of the ``values`` (one per document) of each query; 0 where a query has no documents.
+    """Return the highest of the ``values`` (one per document) of each query; 0 where a query has no
+    documents.
 
     Args:
         values: one number per document.
@@ -356,7 +383,8 @@ def query_maxima(values: F64, offsets: I64) -> F64:
 
 
 def _of_queries(operation: np.ufunc, values: Array, offsets: I64) -> F64:
-    # `reduceat` returns the next element instead of 0 for an empty list, so empty lists are left out.
+    # `reduceat` returns the next element instead of 0 for an empty list, so empty lists are left
+    # out.
     results = np.zeros(offsets.size - 1)
     filled = np.flatnonzero(np.diff(offsets))
     if filled.size:

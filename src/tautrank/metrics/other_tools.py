@@ -24,7 +24,8 @@ _SPELLINGS = (
 
 
 def respelled(text: str) -> str:
-    """Return the name of a metric in the grammar of this library where another tool writes it differently.
+    """Return the name of a metric in the grammar of this library where another tool writes it
+    differently.
 
     Args:
         text: what was typed, in lower case.
@@ -43,8 +44,8 @@ class Tool(NamedTuple):
 
     Args:
         ties: its order of tied documents, where the metric does not say otherwise.
-        always: by metric, the options that it leaves no choice about. A metric that is not here it does not have,
-            or computes in a way that no option here gives.
+        always: by metric, the options that it leaves no choice about. A metric that is not here it
+            does not have, or computes in a way that no option here gives.
         usual: by metric, options that are its defaults, and that one may set otherwise there too.
     """
 
@@ -58,12 +59,17 @@ _ONE: Options = {"empty": "one"}
 _REACHABLE: Options = {"divide_by": "reachable"}
 _LINEAR: Options = {"gain": "linear"}
 _TEXTBOOK: Options = {**_ZERO, **_LINEAR, "discount": "log2"}
-_OF_RUNS = dict.fromkeys(("map", "mrr", "precision", "recall", "f1", "success", "r-precision", "bpref"), _ZERO)
+_OF_RUNS = dict.fromkeys(
+    ("map", "mrr", "precision", "recall", "f1", "success", "r-precision", "bpref"), _ZERO
+)
 
 TOOLS: dict[str, Tool] = {
-    # Ties by descending document name: the rows of a run are brought into that order, see `Judged.for_trec_eval`.
+    # Ties by descending document name: the rows of a run are brought into that order, see
+    # `Judged.for_trec_eval`.
     "trec_eval": Tool("input", {**_OF_RUNS, "ndcg": _TEXTBOOK}, {}),
-    "sklearn": Tool("expected", {"ndcg": _TEXTBOOK, "dcg": _TEXTBOOK, "auc": {"empty": "skip"}}, {}),
+    "sklearn": Tool(
+        "expected", {"ndcg": _TEXTBOOK, "dcg": _TEXTBOOK, "auc": {"empty": "skip"}}, {}
+    ),
     "ranx": Tool(
         "input",
         {**_OF_RUNS, "ndcg": _ZERO, "dcg": _ZERO, "rbp": {**_ZERO, "graded": True}},
@@ -112,12 +118,16 @@ def preset(like: str, name: str, given: Options) -> dict[str, Any]:
     tool = TOOLS[choice("like", like, tuple(TOOLS))]
     if name not in tool.always:
         known = ", ".join(sorted(tool.always))
-        raise OptionError(f"like: found '{like}' for {name}; expected one of its metrics here: {known}")
+        raise OptionError(
+            f"like: found '{like}' for {name}; expected one of its metrics here: {known}"
+        )
     always = {"ties": tool.ties, **tool.always[name]}
     for option, means in always.items():
         if option in given and given[option] != means:
             rule = f"like='{like}', which means {option}={write_value(means)}"
             found = f"{write_value(given[option])} together with {rule}"
             raise OptionError(f"{option}: found {found}; expected one of the two")
-    usual = {option: value for option, value in tool.usual.get(name, {}).items() if option not in given}
+    usual = {
+        option: value for option, value in tool.usual.get(name, {}).items() if option not in given
+    }
     return always | usual

@@ -1,7 +1,9 @@
-"""Metrics that add up the value of a document times the weight of its rank: DCG and its relatives, DCG-RR too.
+"""Metrics that add up the value of a document times the weight of its rank: DCG and its relatives,
+DCG-RR too.
 
-Their mean over the orders of tied documents is exact and cheap: inside a tie every document has the same
-chance of every rank, so a tie has the value of the sum of its documents times the mean of its ranks.
+Their mean over the orders of tied documents is exact and cheap: inside a tie every document has the
+same chance of every rank, so a tie has the value of the sum of its documents times the mean of its
+ranks.
 """
 
 from __future__ import annotations
@@ -14,7 +16,14 @@ import numpy as np
 from tautrank.arguments import checked_by, choice, real, truth
 from tautrank.arrays import F64, I64, Bools, Floats, Numbers, ranks_in
 from tautrank.metrics.base import Metric, Scorer, register
-from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values, gain_values
+from tautrank.metrics.gains import (
+    Discount,
+    Gain,
+    check_discount,
+    check_gain,
+    discount_values,
+    gain_values,
+)
 from tautrank.metrics.ordering import TieGroups, blocks, query_sums
 from tautrank.metrics.ranked import BinaryMetric, RankedMetric
 
@@ -80,9 +89,9 @@ class DCG(_Gained):
 
     ``DCG@k = sum_{r <= k} gain(y_r) * discount(r)``, by default ``(2^y - 1) / log2(1 + r)``.
 
-    Järvelin and Kekäläinen, *Cumulated Gain-Based Evaluation of IR Techniques*, TOIS 20(4), 2002; this gain
-    and this discount: Burges et al., *Learning to Rank using Gradient Descent*, ICML 2005. Empty: no
-    document with a gain.
+    Järvelin and Kekäläinen, *Cumulated Gain-Based Evaluation of IR Techniques*, TOIS 20(4), 2002;
+    this gain and this discount: Burges et al., *Learning to Rank using Gradient Descent*, ICML
+    2005. Empty: no document with a gain.
 
     Args:
         k: number of ranks that count; None for the full list.
@@ -107,8 +116,8 @@ class NDCG(_Gained):
 
     ``NDCG@k = DCG@k / max DCG@k``, the maximum over the rankings of the query's documents.
 
-    Järvelin and Kekäläinen, *Cumulated Gain-Based Evaluation of IR Techniques*, TOIS 20(4), 2002; expected
-    ties: McSherry and Najork, ECIR 2008. Empty: no document with a gain.
+    Järvelin and Kekäläinen, *Cumulated Gain-Based Evaluation of IR Techniques*, TOIS 20(4), 2002;
+    expected ties: McSherry and Najork, ECIR 2008. Empty: no document with a gain.
 
     Args:
         k: number of ranks that count; None for the full list.
@@ -134,11 +143,11 @@ class NDCG(_Gained):
 class LambdaRankMetric(_Gained):
     """The cost that LambdaRank's loss bounds from above.
 
-    ``sum_i G_i sum_{j < i} |1/D_i - 1/D_j|`` over ranks, with ``G = gain(y) / max DCG@k`` and ``1/D`` the
-    discount; with ``k``, a pair counts when its upper rank ``j`` is at most ``k``.
+    ``sum_i G_i sum_{j < i} |1/D_i - 1/D_j|`` over ranks, with ``G = gain(y) / max DCG@k`` and
+    ``1/D`` the discount; with ``k``, a pair counts when its upper rank ``j`` is at most ``k``.
 
-    Wang et al., *The LambdaLoss Framework for Ranking Metric Optimization*, CIKM 2018, eq. 17 and 18.
-    Empty: no document with a gain. Documents that were not retrieved are tied at the bottom.
+    Wang et al., *The LambdaLoss Framework for Ranking Metric Optimization*, CIKM 2018, eq. 17 and
+    18. Empty: no document with a gain. Documents that were not retrieved are tied at the bottom.
 
     Args:
         k: keep the pairs with a document in the first ``k`` ranks; None for all pairs.
@@ -165,11 +174,13 @@ class LambdaRankMetric(_Gained):
 class ARP(_Positional):
     """Average relevance position: how far down the relevant documents stand; a cost.
 
-    ``ARP = sum_r y_r * r``. With ``k``, a rank counts as ``min(r, k + 1)``: every document below the
-    cutoff is as bad as the first one below it, so that pushing a relevant document out never pays.
+    ``ARP = sum_r y_r * r``. With ``k``, a rank counts as ``min(r, k + 1)``: every document below
+    the cutoff is as bad as the first one below it, so that pushing a relevant document out never
+    pays.
 
-    Wang et al., *The LambdaLoss Framework for Ranking Metric Optimization*, CIKM 2018, sec. 4, without its
-    constant factor. Empty: no positive label. Documents that were not retrieved are tied at the bottom.
+    Wang et al., *The LambdaLoss Framework for Ranking Metric Optimization*, CIKM 2018, sec. 4,
+    without its constant factor. Empty: no positive label. Documents that were not retrieved are
+    tied at the bottom.
 
     Args:
         k: ranks beyond ``k`` count as ``k + 1``; None for the full list.
@@ -195,12 +206,12 @@ class ARP(_Positional):
 class Precision(BinaryMetric, _Positional):
     """Precision: the share of the first ``k`` ranks that hold a relevant document.
 
-    ``P@k = |relevant in the first k| / k``, also when the list is shorter than ``k``, as in trec_eval; with
-    ``divide_by="reachable"`` over ``min(k, |retrieved|)``, as in XGBoost and CatBoost. Without ``k``, the share of the
-    retrieved documents (trec_eval's ``set_P``).
+    ``P@k = |relevant in the first k| / k``, also when the list is shorter than ``k``, as in
+    trec_eval; with ``divide_by="reachable"`` over ``min(k, |retrieved|)``, as in XGBoost and
+    CatBoost. Without ``k``, the share of the retrieved documents (trec_eval's ``set_P``).
 
-    Manning, Raghavan and Schütze, *Introduction to Information Retrieval*, 2008, sec. 8.4. Empty: no
-    relevant document.
+    Manning, Raghavan and Schütze, *Introduction to Information Retrieval*, 2008, sec. 8.4. Empty:
+    no relevant document.
 
     Args:
         k: the ranks to count and to divide by; None for the retrieved documents.
@@ -217,7 +228,11 @@ class Precision(BinaryMetric, _Positional):
 
     def _counted(self, scores: Floats, offsets: I64) -> F64 | int:
         """Return the number of ranks to divide by."""
-        return self.k if self.k is not None and self.divide_by == "k" else self._reachable(scores, offsets)
+        return (
+            self.k
+            if self.k is not None and self.divide_by == "k"
+            else self._reachable(scores, offsets)
+        )
 
     def _normalise(self, numbers: F64, norms: F64 | None, scores: Floats, offsets: I64) -> F64:
         return numbers / self._counted(scores, offsets)
@@ -229,8 +244,8 @@ class Recall(BinaryMetric, _Positional):
 
     ``R@k = |relevant in the first k| / |relevant|``.
 
-    Manning, Raghavan and Schütze, *Introduction to Information Retrieval*, 2008, sec. 8.4. Empty: no
-    relevant document.
+    Manning, Raghavan and Schütze, *Introduction to Information Retrieval*, 2008, sec. 8.4. Empty:
+    no relevant document.
 
     Args:
         k: number of ranks that count; None for the full list.
@@ -250,12 +265,13 @@ class Recall(BinaryMetric, _Positional):
 class F1(Precision):
     """F1: the harmonic mean of precision and recall.
 
-    ``F1@k = 2 P R / (P + R) = 2 |relevant in the first k| / (k + |relevant|)``, with the ``P@k`` of `Precision` and the
-    ``R@k`` of `Recall`; with another divisor than ``k`` in the one, it takes the place of ``k`` here.
+    ``F1@k = 2 P R / (P + R) = 2 |relevant in the first k| / (k + |relevant|)``, with the ``P@k`` of
+    `Precision` and the ``R@k`` of `Recall`; with another divisor than ``k`` in the one, it takes
+    the place of ``k`` here.
 
-    van Rijsbergen, *Information Retrieval*, 1979, ch. 7; without ``k`` trec_eval's ``set_F``. Expected ties: it is
-    proportional to the number of relevant documents found, and so exact at their expected number. Empty: no relevant
-    document.
+    van Rijsbergen, *Information Retrieval*, 1979, ch. 7; without ``k`` trec_eval's ``set_F``.
+    Expected ties: it is proportional to the number of relevant documents found, and so exact at
+    their expected number. Empty: no relevant document.
 
     Args:
         k: the ranks to count and to divide by; None for the retrieved documents.
@@ -281,13 +297,14 @@ class F1(Precision):
 @register("rbp")
 @dataclass(frozen=True, repr=False)
 class RBP(BinaryMetric, _Positional):
-    """Rank-biased precision: what a reader finds who goes on to the next document with probability ``p``.
+    """Rank-biased precision: what a reader finds who goes on to the next document with probability
+    ``p``.
 
-    ``RBP@k = (1 - p) sum_{r <= k} rel_r p^(r - 1)``, at most 1; ``k`` and the end of the list cut the sum. With
-    ``graded``, a relevant document earns its label instead of 1, as in ranx.
+    ``RBP@k = (1 - p) sum_{r <= k} rel_r p^(r - 1)``, at most 1; ``k`` and the end of the list cut
+    the sum. With ``graded``, a relevant document earns its label instead of 1, as in ranx.
 
-    Moffat and Zobel, *Rank-Biased Precision for Measurement of Retrieval Effectiveness*, TOIS 27(1), 2008. Empty: no
-    relevant document.
+    Moffat and Zobel, *Rank-Biased Precision for Measurement of Retrieval Effectiveness*, TOIS
+    27(1), 2008. Empty: no relevant document.
 
     Args:
         k: number of ranks that count; None for the full list.
@@ -325,11 +342,13 @@ class RBP(BinaryMetric, _Positional):
 class JudgedShare(_Positional):
     """Judged: the share of the first ``k`` documents that somebody has judged, relevant or not.
 
-    ``judged@k = |judged in the first k| / min(k, |retrieved|)``. It says how far the other metrics of a run can be
-    trusted: they take a document without a judgment as not relevant. Which documents are judged is the argument
-    ``judged`` of `Metric.per_query`; without it all are. In a tie the worst order puts those without a judgment first.
+    ``judged@k = |judged in the first k| / min(k, |retrieved|)``. It says how far the other metrics
+    of a run can be trusted: they take a document without a judgment as not relevant. Which
+    documents are judged is the argument ``judged`` of `Metric.per_query`; without it all are. In a
+    tie the worst order puts those without a judgment first.
 
-    MacAvaney, Macdonald and Ounis, *Streamlining Evaluation with ir-measures*, ECIR 2022. Empty: no judged document.
+    MacAvaney, Macdonald and Ounis, *Streamlining Evaluation with ir-measures*, ECIR 2022. Empty: no
+    judged document.
 
     Args:
         k: number of ranks that count; None for the full list.
@@ -349,14 +368,15 @@ class JudgedShare(_Positional):
         return numbers / self._reachable(scores, offsets)
 
 
-# A selection: documents keep their order, scores say which of them are shown. `tautrank.losses` compiles the functions.
+# A selection: documents keep their order, scores say which of them are shown. `tautrank.losses`
+# compiles the functions.
 
 
 def selection_sums(values: F64, scores: F64, k: int) -> F64:
     """The sums of DCG-RR, see `tautrank.losses.ScaleFreeMetric.sums`: one row per document.
 
-    The columns are: whether it is shown; how many are shown before it and what they earn; what those shown after it
-    earn at their ranks, one rank further down, and one rank further up.
+    The columns are: whether it is shown; how many are shown before it and what they earn; what
+    those shown after it earn at their ranks, one rank further down, and one rank further up.
 
     Args:
         values: gains in input order.
@@ -378,7 +398,8 @@ def selection_sums(values: F64, scores: F64, k: int) -> F64:
             shown += 1
             if shown <= k:
                 earned += values[i] / shown
-    # From the last document up: its own rank, one further down, one further up; nobody has a rank above the first.
+    # From the last document up: its own rank, one further down, one further up; nobody has a rank
+    # above the first.
     for i in range(n - 2, -1, -1):
         for moved in range(3):
             rank = sums[i + 1, 1] + (1.0, 2.0, 0.0)[moved]
@@ -388,7 +409,8 @@ def selection_sums(values: F64, scores: F64, k: int) -> F64:
 
 
 def selection_moved(values: F64, sums: F64, document: int, place: int, k: int) -> Any:
-    """DCG-RR with one document hidden (place 0) or shown (place 1), see `tautrank.losses.ScaleFreeMetric.moved`.
+    """DCG-RR with one document hidden (place 0) or shown (place 1), see
+    `tautrank.losses.ScaleFreeMetric.moved`.
 
     Args:
         values: gains in input order.
@@ -414,14 +436,16 @@ def selection_moved(values: F64, sums: F64, document: int, place: int, k: int) -
 @register("dcg-rr")
 @dataclass(frozen=True, repr=False)
 class DCGRR(Metric):
-    """DCG-RR: documents keep their order, those with a score above 0 are shown, each earns gain over rank.
+    """DCG-RR: documents keep their order, those with a score above 0 are shown, each earns gain
+    over rank.
 
-    ``DCG-RR = sum_i gain(y_i) [s_i > 0] / (1 + sum_{j < i} [s_j > 0])``, ``i`` and ``j`` in input order;
-    with ``k``, over the first ``k`` shown. A score of exactly 0 is not shown, whatever ``ties`` is: nothing
-    is compared, so nothing ties. Adding a constant to the scores does change this metric.
+    ``DCG-RR = sum_i gain(y_i) [s_i > 0] / (1 + sum_{j < i} [s_j > 0])``, ``i`` and ``j`` in input
+    order; with ``k``, over the first ``k`` shown. A score of exactly 0 is not shown, whatever
+    ``ties`` is: nothing is compared, so nothing ties. Adding a constant to the scores does change
+    this metric.
 
-    Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free Discrete Functions*,
-    ICML 2020, eq. 5. Empty: no document with a gain.
+    Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free Discrete
+    Functions*, ICML 2020, eq. 5. Empty: no document with a gain.
 
     Args:
         k: count the first ``k`` shown documents; None for all.

@@ -1,14 +1,15 @@
-"""Metrics of a ranking: sort each list, then judge its documents in rank order; `ListMetric` for those of your own.
+"""Metrics of a ranking: sort each list, then judge its documents in rank order; `ListMetric` for
+those of your own.
 
-DCG, NDCG, ERR and MRR are also one model of a reader who goes down the list, which is what losses need to optimise them
-(`ReaderMetric`). The reader collects
+DCG, NDCG, ERR and MRR are also one model of a reader who goes down the list, which is what losses
+need to optimise them (`ReaderMetric`). The reader collects
 
     sum_r  w_r g_r  prod_{j < r} (1 - stop_j)  /  norm
 
 where ``g`` and ``stop`` belong to the documents, ``w`` to the ranks and ``norm`` to the list.
 
-Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free Discrete Functions*, ICML 2020,
-appendix D.
+Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free Discrete Functions*,
+ICML 2020, appendix D.
 """
 
 from __future__ import annotations
@@ -26,15 +27,23 @@ from tautrank.arrays import F64, I64, Bools, Floats, Numbers
 from tautrank.errors import OptionError
 from tautrank.metrics.base import Metric, Scorer
 from tautrank.metrics.gains import Discount, discount_values
-from tautrank.metrics.ordering import TieGroups, blocks, missing_last, query_sums, rank_order, sort_rows, when_tied
+from tautrank.metrics.ordering import (
+    TieGroups,
+    blocks,
+    missing_last,
+    query_sums,
+    rank_order,
+    sort_rows,
+    when_tied,
+)
 
 
 class RankedMetric(Metric):
     """A metric that depends on the scores through the ranking alone.
 
-    A subclass computes the value of a document (``_document_values``), the metric of a row of such values in rank
-    order (``_judge``), its exact mean over the orders of tied documents (``_judge_expected``), and what to divide
-    by (``_norms``).
+    A subclass computes the value of a document (``_document_values``), the metric of a row of such
+    values in rank order (``_judge``), its exact mean over the orders of tied documents
+    (``_judge_expected``), and what to divide by (``_norms``).
 
     Args:
         k: number of ranks that count; None for the full list.
@@ -47,11 +56,15 @@ class RankedMetric(Metric):
     """
 
     all_count: ClassVar[bool] = False
-    """Whether documents beyond the cutoff and those not retrieved (tied at the bottom) count, as they do in a cost."""
+    """Whether documents beyond the cutoff and those not retrieved (tied at the bottom) count, as
+    they do in a cost.
+    """
 
     @abstractmethod
     def _document_values(self, labels: Numbers) -> F64:
-        """Return the value of each document; a query is empty when all of its documents have the value 0."""
+        """Return the value of each document; a query is empty when all of its documents have the
+        value 0.
+        """
 
     @abstractmethod
     def _judge(self, values: F64) -> F64:
@@ -59,7 +72,9 @@ class RankedMetric(Metric):
 
     @abstractmethod
     def _judge_expected(self, groups: TieGroups) -> F64:
-        """Return the mean of ``_judge`` over every order inside the tie groups, one number per row."""
+        """Return the mean of ``_judge`` over every order inside the tie groups, one number per
+        row.
+        """
 
     def _norms(self, values: F64, offsets: I64) -> F64 | None:
         """Return what to divide each query's number by, or None."""
@@ -143,16 +158,19 @@ class BinaryMetric(Binary, RankedMetric):
 
 @dataclass(frozen=True, repr=False)
 class ListMetric(Metric):
-    """Base class of metrics that are written as one function of the labels of one list, in rank order.
+    """Base class of metrics that are written as one function of the labels of one list, in rank
+    order.
 
-    A subclass is a frozen dataclass of parameters with a static method ``one_list(labels, ...)``. The function gets the
-    labels of the documents of one query, the best score first, and returns a number. After ``labels`` it names the
-    parameters of the dataclass that it needs. With a cutoff it gets the first ``k`` labels; if it names ``k``, it
-    gets all labels, and ``k`` (None for no cutoff).
+    A subclass is a frozen dataclass of parameters with a static method ``one_list(labels, ...)``.
+    The function gets the labels of the documents of one query, the best score first, and returns a
+    number. After ``labels`` it names the parameters of the dataclass that it needs. With a cutoff
+    it gets the first ``k`` labels; if it names ``k``, it gets all labels, and ``k`` (None for no
+    cutoff).
 
-    Ties are ranked as ``ties`` says (all but ``"expected"``), documents that were not retrieved come last, and queries
-    without a relevant document never reach the function. The metric judges, stops trainings, and is typed, printed,
-    saved and compared like any other. A cost sets ``higher_is_better = False`` in the class.
+    Ties are ranked as ``ties`` says (all but ``"expected"``), documents that were not retrieved
+    come last, and queries without a relevant document never reach the function. The metric judges,
+    stops trainings, and is typed, printed, saved and compared like any other. A cost sets
+    ``higher_is_better = False`` in the class.
 
     Args:
         k: see `Metric`.
@@ -193,7 +211,9 @@ class ListMetric(Metric):
 
     def _scorer(self, labels: Numbers, offsets: I64) -> tuple[Scorer, Bools]:
         function = type(self).one_list
-        given = {name: getattr(self, name) for name in [*inspect.signature(function).parameters][1:]}
+        given = {
+            name: getattr(self, name) for name in [*inspect.signature(function).parameters][1:]
+        }
         grades = np.asarray(labels, np.float64)
         filled = query_sums(grades, offsets) > 0
         most = None if "k" in given else self.k
@@ -208,7 +228,9 @@ class ListMetric(Metric):
                 except Exception as error:
                     found = f"{function.__qualname__} stopped with {type(error).__name__}: {error}"
                     where = f"(the labels {one[:most]})"
-                    raise OptionError(f"one_list: {found} {where}; expected a number for every list") from error
+                    raise OptionError(
+                        f"one_list: {found} {where}; expected a number for every list"
+                    ) from error
             return values
 
         return score, filled
@@ -237,7 +259,8 @@ class ReaderMetric(Protocol):
 
 
 def reader_parts(metric: ReaderMetric, labels: Numbers, offsets: I64) -> tuple[F64, F64]:
-    """Return ``g`` over the norm of its list, one per document, and ``w``, one per rank, 0 beyond the cutoff.
+    """Return ``g`` over the norm of its list, one per document, and ``w``, one per rank, 0 beyond
+    the cutoff.
 
     Args:
         metric: the metric; its ``ties`` and ``empty`` do not matter.

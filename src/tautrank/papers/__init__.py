@@ -1,4 +1,6 @@
-"""The papers' tables and figures, declared as studies; how to declare one: `tautrank.papers.study`."""
+"""The papers' tables and figures, declared as studies; how to declare one:
+`tautrank.papers.study`.
+"""
 
 from tautrank.experiments.divide import FixedParts, OnItself, OwnFolds, Resampling
 from tautrank.experiments.plan import Budget, Condition
@@ -9,7 +11,26 @@ from tautrank.papers.run import run_study
 from tautrank.papers.study import OTHER_DATA, PaperTest, Printed, Recipe, Study
 
 __all__ = [
-    "CATALOGUE", "OTHER_DATA", "Better", "BetterUnder", "Budget", "Condition", "Converges", "FixedParts", "GapGrows",
-    "LeadsEarly", "OnItself", "OwnFolds", "PaperTest", "Printed", "Reaches", "Recipe", "Resampling", "Study",
-    "StudyResult", "find_study", "read_results", "run_study",
-]  # fmt: skip
+    "CATALOGUE",
+    "OTHER_DATA",
+    "Better",
+    "BetterUnder",
+    "Budget",
+    "Condition",
+    "Converges",
+    "FixedParts",
+    "GapGrows",
+    "LeadsEarly",
+    "OnItself",
+    "OwnFolds",
+    "PaperTest",
+    "Printed",
+    "Reaches",
+    "Recipe",
+    "Resampling",
+    "Study",
+    "StudyResult",
+    "find_study",
+    "read_results",
+    "run_study",
+]

@@ -1,4 +1,6 @@
-"""The claims of a paper in a form that numbers can contradict: each is a number that should be positive."""
+"""The claims of a paper in a form that numbers can contradict: each is a number that should be
+positive.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from tautrank.experiments.result import Cell
 from tautrank.json_values import declare
 
 Values: TypeAlias = Callable[[Cell], F64]
-"""From a cell to its values (greater is better): one per trial, one per query of a trial, or one curve per trial."""
+"""From a cell to its values (greater is better): one per trial, one per query of a trial, or one
+curve per trial.
+"""
 
 _PARTS = {"train": " of the training queries", "valid": " of the validation queries"}
 
@@ -29,8 +33,10 @@ class Claim(ABC):
 
     Args:
         metric: the metric it is about.
-        text: the claim in the paper's words or close to them; by default a sentence made from the other arguments.
-        part: the queries it is about: ``"test"``, or others that the study judges (or has curves of).
+        text: the claim in the paper's words or close to them; by default a sentence made from the
+            other arguments.
+        part: the queries it is about: ``"test"``, or others that the study judges (or has curves
+            of).
     """
 
     metric: str
@@ -42,11 +48,15 @@ class Claim(ABC):
         """Return the cells that are compared: one group per comparison that the claim makes."""
 
     def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
-        """Return what should be positive, one number per trial (or per query): by default, first minus second cell."""
+        """Return what should be positive, one number per trial (or per query): by default, first
+        minus second cell.
+        """
         return values(cells[0]) - values(cells[1])
 
     def query_advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
-        """Return what should be positive in one trial, one number per query, whose mean is the trial's advantage."""
+        """Return what should be positive in one trial, one number per query, whose mean is the
+        trial's advantage.
+        """
         return self.advantage(values, cells)
 
     @abstractmethod
@@ -57,7 +67,9 @@ class Claim(ABC):
     """Whether the advantage of a trial is the mean of the advantages of its queries."""
 
     of_curves = False
-    """Whether it is about training curves: values are then ``[trials, trees]``, the best value so far."""
+    """Whether it is about training curves: values are then ``[trials, trees]``, the best value so
+    far.
+    """
 
     @property
     def measured(self) -> str:
@@ -77,7 +89,9 @@ class _PerCondition(Claim):
     def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
         """The systems, for each condition."""
         chosen = (self.condition,) if self.condition else conditions
-        return [tuple((c, getattr(self, name), self.metric) for name in self.compared) for c in chosen]
+        return [
+            tuple((c, getattr(self, name), self.metric) for name in self.compared) for c in chosen
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +146,8 @@ class BetterUnder(Claim):
 
 @dataclass(frozen=True, kw_only=True)
 class GapGrows(Claim):
-    """How far one system is ahead of another grows from one condition to another: one degrades more slowly.
+    """How far one system is ahead of another grows from one condition to another: one degrades more
+    slowly.
 
     ``(better - worse) at last  -  (better - worse) at first``; with ``relative`` each gap is divided by the value of
     the worse system, as in "the gain is 5.3%".
@@ -159,7 +174,13 @@ class GapGrows(Claim):
 
     def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
         """Both systems at the last condition, then at the first."""
-        return [tuple((c, s, self.metric) for c in (self.last, self.first) for s in (self.better, self.worse))]
+        return [
+            tuple(
+                (c, s, self.metric)
+                for c in (self.last, self.first)
+                for s in (self.better, self.worse)
+            )
+        ]
 
     def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
         """By how much the lead grew."""
@@ -167,8 +188,8 @@ class GapGrows(Claim):
         return (a - b) / b - (c - d) / d if self.relative else (a - b) - (c - d)
 
     def query_advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
-        """By how much the lead grew; a ratio of means A/B is the mean of A/B + (a - A/B b)/B, which is linear (delta
-        method)."""
+        """By how much the lead grew; a ratio of means A/B is the mean of A/B + (a - A/B b)/B, which
+        is linear (delta method)."""
         if not self.relative:
             return self.advantage(values, cells)
         a, b, c, d = (values(cell) for cell in cells)
@@ -292,7 +313,9 @@ def each(claim: Callable[..., Claim], **arguments: str | Iterable[str]) -> tuple
     ['xendcg', 'listnet']
     """
     choices = [one_or_more(given) for given in arguments.values()]
-    return tuple(claim(**dict(zip(arguments, chosen, strict=True))) for chosen in itertools.product(*choices))
+    return tuple(
+        claim(**dict(zip(arguments, chosen, strict=True))) for chosen in itertools.product(*choices)
+    )
 
 
 def _linear_share(a: F64, b: F64) -> F64:

@@ -1,4 +1,6 @@
-"""From a store to what it shows: means, spreads, two tests, the paper's numbers beside them, and verdicts."""
+"""From a store to what it shows: means, spreads, two tests, the paper's numbers beside them, and
+verdicts.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,16 @@ import numpy as np
 
 from tautrank.arrays import F64
 from tautrank.experiments.divide import OnItself, queries_of_trial
-from tautrank.experiments.result import FAILS, HOLDS, UNDECIDED, Cell, CellResult, Comparison, Gathered, Judgement
+from tautrank.experiments.result import (
+    FAILS,
+    HOLDS,
+    UNDECIDED,
+    Cell,
+    CellResult,
+    Comparison,
+    Gathered,
+    Judgement,
+)
 from tautrank.metrics import metric
 from tautrank.papers.claims import Better, BetterUnder, Claim
 from tautrank.papers.run import StudyPlan, StudyStore
@@ -29,8 +40,8 @@ class Advantage:
     Args:
         trials: one number per trial.
         numbers: the numbers of the trials.
-        queries: for each trial one number per query, NaN if it is skipped; None if a trial's number is not a mean over
-            its queries.
+        queries: for each trial one number per query, NaN if it is skipped; None if a trial's number
+            is not a mean over its queries.
         sides: the values of two systems, one per trial, if the advantage is their difference.
     """
 
@@ -48,7 +59,8 @@ class Verdict:
         sentence: the claim.
         trials: the number of trials that count.
         own: the judgement of the paper's own test on what should be positive.
-        tested: the judgement of the test over queries and trials, Holm-adjusted over the study's claims.
+        tested: the judgement of the test over queries and trials, Holm-adjusted over the study's
+            claims.
         text: the paper's words, if they are given.
     """
 
@@ -72,7 +84,9 @@ class StudyResult(Comparison):
 
     @property
     def verdict(self) -> str:
-        """The verdict on the study as a whole, by the test over queries and trials: it holds if all claims do."""
+        """The verdict on the study as a whole, by the test over queries and trials: it holds if all
+        claims do.
+        """
         return _whole([v.tested.verdict for v in self.verdicts])
 
     @property
@@ -99,14 +113,21 @@ def collect(store: StudyStore) -> StudyResult:
     """
     found = _Judged(store.plan, store)
     level = store.plan.study.test.level
-    return StudyResult(**found.fields(), meta=store.meta, alpha=level, cells=_cells(found), verdicts=_verdicts(found))
+    return StudyResult(
+        **found.fields(),
+        meta=store.meta,
+        alpha=level,
+        cells=_cells(found),
+        verdicts=_verdicts(found),
+    )
 
 
 def own_test(advantage: Advantage, test: PaperTest) -> Judgement:
     """Judge as the paper did.
 
-    Two intervals at level a, each the mean ± t(a) standard errors, touch where the difference of the means is no more
-    than t(a) times the sum of the standard errors; the p-value is the level at which they just touch.
+    Two intervals at level a, each the mean ± t(a) standard errors, touch where the difference of
+    the means is no more than t(a) times the sum of the standard errors; the p-value is the level at
+    which they just touch.
 
     Args:
         advantage: the advantage of the system that should win.
@@ -139,9 +160,11 @@ def own_test(advantage: Advantage, test: PaperTest) -> Judgement:
 
 
 def over_trials(d: F64, overlap: float, level: float) -> Judgement:
-    """Judge by the trials alone: curves, other parts than the test part, and trials that test all queries there are.
+    """Judge by the trials alone: curves, other parts than the test part, and trials that test all
+    queries there are.
 
-    Trials that draw their training queries again have some in common. Nadeau and Bengio's term accounts for that.
+    Trials that draw their training queries again have some in common. Nadeau and Bengio's term
+    accounts for that.
 
     Args:
         d: one number per trial.
@@ -151,11 +174,17 @@ def over_trials(d: F64, overlap: float, level: float) -> Judgement:
     >>> round(over_trials(np.array([1.0, 2.0, 3.0]), 1 / 3, 0.05).p_value, 3)
     0.134
     """
-    name = "t-test over trials" + (", which share training queries (Nadeau and Bengio)" if overlap else "")
+    name = "t-test over trials" + (
+        ", which share training queries (Nadeau and Bengio)" if overlap else ""
+    )
     if d.size < 2:
         return Judgement(name, float(d.mean()) if d.size else math.nan, note="too few trials")
     spread = float(d.var(ddof=1))
-    error = math.sqrt((1 / d.size + overlap) * spread) if spread > (1e-14 * np.abs(d).max()) ** 2 else 0.0
+    error = (
+        math.sqrt((1 / d.size + overlap) * spread)
+        if spread > (1e-14 * np.abs(d).max()) ** 2
+        else 0.0
+    )
     return Judgement.of(name, float(d.mean()), error, d.size - 1, level)
 
 
@@ -170,15 +199,25 @@ class _Judged(Gathered):
 
     def advantage(self, claim: Claim, cells: tuple[Cell, ...]) -> Advantage:
         """What a claim says should be positive, in the trials that all of its cells have done."""
-        common = sorted(set.intersection(*(set(self._trials(cell, claim.part, claim.of_curves)) for cell in cells)))
+        common = sorted(
+            set.intersection(
+                *(set(self._trials(cell, claim.part, claim.of_curves)) for cell in cells)
+            )
+        )
         if claim.of_curves:
-            return Advantage(claim.advantage(lambda cell: self._curves(cell, claim.part, common), cells), common)
+            return Advantage(
+                claim.advantage(lambda cell: self._curves(cell, claim.part, common), cells), common
+            )
 
         def means(cell: Cell) -> F64:
-            return self.sign(cell[2]) * np.array([self.means[(*cell, claim.part)][t] for t in common], np.float64)
+            return self.sign(cell[2]) * np.array(
+                [self.means[(*cell, claim.part)][t] for t in common], np.float64
+            )
 
         def of_queries(trial: int) -> F64:
-            return claim.query_advantage(lambda cell: self.sign(cell[2]) * self.queries[cell][trial], cells)
+            return claim.query_advantage(
+                lambda cell: self.sign(cell[2]) * self.queries[cell][trial], cells
+            )
 
         queries = None
         sizes = [{self.queries[cell][t].size for cell in cells} for t in common]
@@ -187,53 +226,88 @@ class _Judged(Gathered):
         sides = (means(cells[0]), means(cells[1])) if len(cells) == 2 else None
         return Advantage(claim.advantage(means, cells), common, queries, sides)
 
-    def judge(self, compared: Sequence[tuple[Claim, tuple[Cell, ...]]]) -> list[tuple[Advantage, Judgement, Judgement]]:
-        """The advantages of comparisons, each with the judgements of the paper's test and of the one over queries.
+    def judge(
+        self, compared: Sequence[tuple[Claim, tuple[Cell, ...]]]
+    ) -> list[tuple[Advantage, Judgement, Judgement]]:
+        """The advantages of comparisons, each with the judgements of the paper's test and of the
+        one over queries.
 
         The latter counts all of the comparisons, by Holm's method.
         """
         test = self.plan.study.test
         advantages = [self.advantage(claim, cells) for claim, cells in compared]
-        tested = [self._test(claim, cells, each) for (claim, cells), each in zip(compared, advantages, strict=True)]
+        tested = [
+            self._test(claim, cells, each)
+            for (claim, cells), each in zip(compared, advantages, strict=True)
+        ]
         adjusted = holm([judgement.p_value for judgement in tested]).tolist() if tested else []
         judged = [found.judged(p, test.level) for found, p in zip(tested, adjusted, strict=True)]
-        return [(each, own_test(each, test), found) for each, found in zip(advantages, judged, strict=True)]
+        return [
+            (each, own_test(each, test), found)
+            for each, found in zip(advantages, judged, strict=True)
+        ]
 
     def _test(self, claim: Claim, cells: tuple[Cell, ...], advantage: Advantage) -> Judgement:
-        """Test an advantage over queries and trials; over trials alone if all queries are there, or none are known.
+        """Test an advantage over queries and trials; over trials alone if all queries are there, or
+        none are known.
 
-        A difference of two cells takes the variance between trials from all cells that share their condition or system.
+        A difference of two cells takes the variance between trials from all cells that share their
+        condition or system.
         """
         study, trials = self.plan.study, advantage.numbers
         if advantage.queries is None or isinstance(study.protocol, OnItself) or study.measures_only:
             return over_trials(advantage.trials, self.overlap, study.test.level)
         arrays: list[Sequence[F64]] = [advantage.queries, [0.0 * d for d in advantage.queries]]
         if isinstance(claim, Better | BetterUnder):
-            family = [*cells, *(cell for cell in self._relatives(cells) if set(trials) <= set(self.queries[cell]))]
-            arrays = [[self.sign(claim.metric) * self.queries[cell][trial] for trial in trials] for cell in family]
+            family = [
+                *cells,
+                *(
+                    cell
+                    for cell in self._relatives(cells)
+                    if set(trials) <= set(self.queries[cell])
+                ),
+            ]
+            arrays = [
+                [self.sign(claim.metric) * self.queries[cell][trial] for trial in trials]
+                for cell in family
+            ]
         values = self._in_place(arrays, trials)
         if np.count_nonzero(~np.isnan(values[0]).all(axis=0)) < 2:
             mean = float(advantage.trials.mean()) if trials else math.nan
             return Judgement("test over queries and trials", mean, note="too few queries")
-        return Judgement.of_pair(resampled_systems_test(values, self.overlap, level=study.test.level), 0, 1)
+        return Judgement.of_pair(
+            resampled_systems_test(values, self.overlap, level=study.test.level), 0, 1
+        )
 
     def _relatives(self, cells: tuple[Cell, ...]) -> list[Cell]:
-        """The cells of the same metric that have the condition, or the system, that both of the given cells have."""
+        """The cells of the same metric that have the condition, or the system, that both of the
+        given cells have.
+        """
         study, ((condition, system, name), (other, *_)) = self.plan.study, cells
         alike = [(condition, each) for each in study.system_names]
         if condition != other:
-            alike = [(each, system) for each in study.condition_names if name in study.metrics_under(each)]
+            alike = [
+                (each, system)
+                for each in study.condition_names
+                if name in study.metrics_under(each)
+            ]
         return [(*place, name) for place in alike if (*place, name) not in cells]
 
     def _in_place(self, arrays: Sequence[Sequence[F64]], trials: Sequence[int]) -> F64:
-        """Values ``[arrays, trials, queries]``, each query in its place; NaN where a trial did not test it."""
+        """Values ``[arrays, trials, queries]``, each query in its place; NaN where a trial did not
+        test it.
+        """
         plan, sizes = self.plan, [of_trial.size for of_trial in arrays[0]]
         protocol, folds = plan.study.protocol, len(plan.fingerprints)
         places = [
-            queries_of_trial(protocol, plan.n_queries, size, trial, plan.seed, plan.seed_of(trial, 0), folds)
+            queries_of_trial(
+                protocol, plan.n_queries, size, trial, plan.seed, plan.seed_of(trial, 0), folds
+            )
             for trial, size in zip(trials, sizes, strict=True)
         ]
-        known, column = np.unique(np.concatenate([*places, np.zeros(0, np.int64)]), return_inverse=True)
+        known, column = np.unique(
+            np.concatenate([*places, np.zeros(0, np.int64)]), return_inverse=True
+        )
         row = np.repeat(np.arange(len(trials)), sizes)
         values = np.full((len(arrays), len(trials), known.size), math.nan)
         for of_array, given in zip(values, arrays, strict=True):
@@ -249,46 +323,68 @@ class _Judged(Gathered):
         return [trial for trial, value in found.items() if not math.isnan(value)]
 
     def _curves(self, cell: Cell, part: str, trials: Sequence[int]) -> F64:
-        """The best value so far after each tree of the budget, one row per trial: what early stopping keeps."""
+        """The best value so far after each tree of the budget, one row per trial: what early
+        stopping keeps.
+        """
         length = self.plan.budget.trees or 1
         rows = np.empty((len(trials), length))
         for row, trial in zip(rows, trials, strict=True):
-            curve = self.sign(cell[2]) * np.array(self.curves[cell[0], cell[1], part][trial][:length])
+            curve = self.sign(cell[2]) * np.array(
+                self.curves[cell[0], cell[1], part][trial][:length]
+            )
             row[: curve.size] = np.maximum.accumulate(curve)
             row[curve.size :] = row[curve.size - 1]
         return rows
 
 
 def _cells(gathered: _Judged) -> tuple[CellResult, ...]:
-    """Compare every system with the baseline under the same condition; Holm counts a metric's comparisons."""
+    """Compare every system with the baseline under the same condition; Holm counts a metric's
+    comparisons.
+    """
     study, recipe = gathered.plan.study, gathered.plan.used_recipe
     result: list[CellResult] = []
     compared: dict[str, dict[int, Claim]] = defaultdict(dict)
-    printed = {(p.condition, p.system, p.metric, p.part): p for p in (recipe.printed if recipe else ())}
+    printed = {
+        (p.condition, p.system, p.metric, p.part): p for p in (recipe.printed if recipe else ())
+    }
     for condition in study.condition_names:
-        for place in product([condition], study.system_names, study.metrics_under(condition), study.judged):
+        for place in product(
+            [condition], study.system_names, study.metrics_under(condition), study.judged
+        ):
             by_trial = gathered.means.get(place, {})
-            counted = {trial: value for trial, value in sorted(by_trial.items()) if not math.isnan(value)}
+            counted = {
+                trial: value for trial, value in sorted(by_trial.items()) if not math.isnan(value)
+            }
             means = np.array(list(counted.values()), np.float64)
             _, system, name, part = place
             if system != study.baseline and part == "test":
-                claim = Better(better=system, worse=study.baseline, metric=name, condition=condition)
+                claim = Better(
+                    better=system, worse=study.baseline, metric=name, condition=condition
+                )
                 compared[name][len(result)] = claim
             shown = (printed[place].value, printed[place].spread) if place in printed else ()
-            result.append(CellResult(*place, gathered.sign(name) > 0, tuple(counted), means, *shown))
+            result.append(
+                CellResult(*place, gathered.sign(name) > 0, tuple(counted), means, *shown)
+            )
     for name, claims in compared.items():
         judged = gathered.judge([(claim, claim.cells(())[0]) for claim in claims.values()])
         for i, (_, own, tested) in zip(claims, judged, strict=True):
-            result[i] = replace(result[i], own=own, tested=tested if gathered.sign(name) > 0 else _turned(tested))
+            result[i] = replace(
+                result[i], own=own, tested=tested if gathered.sign(name) > 0 else _turned(tested)
+            )
     return tuple(result)
 
 
 def _verdicts(gathered: _Judged) -> tuple[Verdict, ...]:
     study = gathered.plan.study
-    compared = [(claim, cells) for claim in study.claims for cells in claim.cells(study.condition_names)]
+    compared = [
+        (claim, cells) for claim in study.claims for cells in claim.cells(study.condition_names)
+    ]
     return tuple(
         Verdict(claim.sentence(cells), advantage.trials.size, own, tested, claim.text)
-        for (claim, cells), (advantage, own, tested) in zip(compared, gathered.judge(compared), strict=True)
+        for (claim, cells), (advantage, own, tested) in zip(
+            compared, gathered.judge(compared), strict=True
+        )
     )
 
 

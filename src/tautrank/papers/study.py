@@ -1,6 +1,8 @@
-"""A study as data: its systems, conditions and protocol, how it is judged, and what the paper found.
+"""A study as data: its systems, conditions and protocol, how it is judged, and what the paper
+found.
 
-How to declare one: a study is a frozen `Study`; there is nothing to program. This is a complete one:
+How to declare one: a study is a frozen `Study`; there is nothing to program. This is a complete
+one:
 
 >>> from tautrank.papers.claims import Better
 >>> from tautrank.experiments.plan import System
@@ -20,22 +22,26 @@ How to declare one: a study is a frozen `Study`; there is nothing to program. Th
 
 Then:
 
-- **Protocol**: where a trial's training, validation and test queries come from: `Resampling` (the default), `OwnFolds`
-  (one fold per trial), `FixedParts` (the same test queries) or `OnItself` (tested on the training queries).
-- **Conditions**: the points of a figure's x axis, or a table's variants. A `Condition` changes data (`Change`),
-  parameters of every `Ranker`, parameters of every loss that has them, parameters of single systems, or the metrics.
-  Every system runs under every condition in every trial; within a trial all see the same queries and the same noise.
-- **Recipes**: a paper's parameters and printed numbers for one data set (`Recipe`, `Printed`). The data names its
-  recipe by its number of features, or the user does; other data takes the first recipe's parameters.
-- **Parameters** come, each over the last, from: the study, the recipe, the condition, the recipe for this condition,
-  the system, the recipe for this system, the condition for this system, the configuration that is tried; the number
-  of trees is the budget's.
-- **Search**: with a budget of configurations (`configurations`, or ``--configs``) each trial of a system picks the best
-  by the first metric on the validation queries; 0 takes the parameters as they are.
-- **Claims** (`Better`, `BetterUnder`, `GapGrows`, `Reaches`, `LeadsEarly`, `Converges`) are judged twice: by the
-  paper's own test (`PaperTest`) and by the library's, over queries and trials.
-- **Measurements**: if a figure needs no training, a `Measurement` takes the place of a system, and the metrics are the
-  names of what it measures.
+- **Protocol**: where a trial's training, validation and test queries come from: `Resampling` (the
+  default), `OwnFolds` (one fold per trial), `FixedParts` (the same test queries) or `OnItself`
+  (tested on the training queries).
+- **Conditions**: the points of a figure's x axis, or a table's variants. A `Condition` changes data
+  (`Change`), parameters of every `Ranker`, parameters of every loss that has them, parameters of
+  single systems, or the metrics. Every system runs under every condition in every trial; within a
+  trial all see the same queries and the same noise.
+- **Recipes**: a paper's parameters and printed numbers for one data set (`Recipe`, `Printed`). The
+  data names its recipe by its number of features, or the user does; other data takes the first
+  recipe's parameters.
+- **Parameters** come, each over the last, from: the study, the recipe, the condition, the recipe
+  for this condition, the system, the recipe for this system, the condition for this system, the
+  configuration that is tried; the number of trees is the budget's.
+- **Search**: with a budget of configurations (`configurations`, or ``--configs``) each trial of a
+  system picks the best by the first metric on the validation queries; 0 takes the parameters as
+  they are.
+- **Claims** (`Better`, `BetterUnder`, `GapGrows`, `Reaches`, `LeadsEarly`, `Converges`) are judged
+  twice: by the paper's own test (`PaperTest`) and by the library's, over queries and trials.
+- **Measurements**: if a figure needs no training, a `Measurement` takes the place of a system, and
+  the metrics are the names of what it measures.
 
 Put it in a module of `tautrank.papers.catalogue`; raise `version` whenever a change
 would give other numbers, so that old stores are not continued by accident.
@@ -87,8 +93,9 @@ class Recipe:
     """The parameters and numbers of a paper on one data set.
 
     Args:
-        data: the name of the data set: ``"web30k"``, ``"web10k"``, ``"yahoo1"``, ``"yahoo2"``, ... (see `papers.run`);
-            or `OTHER_DATA`, first of the recipes, if the paper's parameters would not suit other data.
+        data: the name of the data set: ``"web30k"``, ``"web10k"``, ``"yahoo1"``, ``"yahoo2"``, ...
+            (see `papers.run`); or `OTHER_DATA`, first of the recipes, if the paper's parameters
+            would not suit other data.
         title: the paper's name for it.
         parameters: parameters of every `Ranker`.
         systems: parameters of single systems' `Ranker`, by name of the system.
@@ -109,7 +116,8 @@ class PaperTest:
     """How the paper decided what is significant.
 
     Args:
-        kind: ``"paired-t"``, the paired t-test; or ``"intervals"``: confidence intervals that do not touch.
+        kind: ``"paired-t"``, the paired t-test; or ``"intervals"``: confidence intervals that do
+            not touch.
         over: what is paired: ``"trials"`` (their means) or ``"queries"`` (of the first trial).
         level: the significance level; for intervals 1 - confidence.
         one_sided: whether only one direction is tested.
@@ -118,7 +126,9 @@ class PaperTest:
     paired t-test over trials, level 0.01
     """
 
-    kind: str = field(default="paired-t", metadata=checked_by(choice, known=("paired-t", "intervals")))
+    kind: str = field(
+        default="paired-t", metadata=checked_by(choice, known=("paired-t", "intervals"))
+    )
     over: str = field(default="trials", metadata=checked_by(choice, known=("trials", "queries")))
     level: float = 0.05
     one_sided: bool = False
@@ -148,12 +158,13 @@ class Study(Experiment):
         trials, trees, configurations: the paper's budget.
         recipes: parameters and printed numbers by data set.
         test: the paper's own test.
-        data: the data to use if the user names none, as in ``--data``; empty if there has to be some.
+        data: the data to use if the user names none, as in ``--data``; empty if there has to be
+            some.
         note: what the paper leaves open and how it is settled here, and how the result is judged.
         version: raised whenever the same trial would give other numbers.
 
-    The other arguments are those of `tautrank.experiments.plan.Experiment`: systems, metrics, protocol, conditions,
-    parameters, search, judged, curves and baseline.
+    The other arguments are those of `tautrank.experiments.plan.Experiment`: systems, metrics,
+    protocol, conditions, parameters, search, judged, curves and baseline.
     """
 
     name: str
@@ -174,9 +185,14 @@ class Study(Experiment):
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]*", self.name):
-            raise OptionError(f"name: found '{self.name}'; expected small letters, digits and hyphens")
+            raise OptionError(
+                f"name: found '{self.name}'; expected small letters, digits and hyphens"
+            )
         recipes = [recipe.data for recipe in self.recipes]
-        named = {"systems": [str(system) for system in self.systems], "conditions": self.condition_names}
+        named = {
+            "systems": [str(system) for system in self.systems],
+            "conditions": self.condition_names,
+        }
         for what, names in {**named, "metrics": self.metrics, "recipes": recipes}.items():
             for name in Counter(names) - Counter(set(names)):
                 raise OptionError(f"{what}: found '{name}' twice; expected different names")

@@ -15,16 +15,26 @@ _LARGEST = 3.4028234663852886e38
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def describe_lists(
-    X: Array, columns: I64, offsets: I64, first: int, last: int, kinds: tuple[bool, bool, bool], start: int, out: Array
+    X: Array,
+    columns: I64,
+    offsets: I64,
+    first: int,
+    last: int,
+    kinds: tuple[bool, bool, bool],
+    start: int,
+    out: Array,
 ) -> None:
-    """Write the list features of the queries ``first`` to ``last``; where a value is missing, nothing is written.
+    """Write the list features of the queries ``first`` to ``last``; where a value is missing,
+    nothing is written.
 
     Args:
-        X: features, documents by columns, float32 or float64; what is added is rounded to float32 in either.
+        X: features, documents by columns, float32 or float64; what is added is rounded to float32
+            in either.
         columns: the columns to describe.
         offsets: start of each query.
         first, last: the first query, and one past the last.
-        kinds: whether z-scores, ranks and differences are wanted; each kind takes one block of columns.
+        kinds: whether z-scores, ranks and differences are wanted; each kind takes one block of
+            columns.
         start: the first column of the first block.
         out: documents by columns.
     """

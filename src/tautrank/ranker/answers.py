@@ -1,4 +1,6 @@
-"""What a ranker answers: documents in order, why a document has its score, and why one is above another."""
+"""What a ranker answers: documents in order, why a document has its score, and why one is above
+another.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ _SHOWN, _MOST_NAMED = 20, 4  # documents of a table in a notebook, and features 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Documents in the order a ranker puts them: query after query, the best document of each first.
+    """Documents in the order a ranker puts them: query after query, the best document of each
+    first.
 
     Args:
         qid: the query of each line.
@@ -48,17 +51,27 @@ class Ranking:
         """
         kept = self.rank <= whole("k", k, least=1)
         named = None if self.doc_id is None else self.doc_id[kept]
-        return Ranking(self.qid[kept], self.document[kept], self.rank[kept], self.score[kept], named)
+        return Ranking(
+            self.qid[kept], self.document[kept], self.rank[kept], self.score[kept], named
+        )
 
     def to_frame(self) -> Any:
         """Return a pandas frame of one row per line, with the document's id if it has one."""
         names = {} if self.doc_id is None else {"doc_id": self.doc_id}
-        columns = {"qid": self.qid, "rank": self.rank, "document": self.document, **names, "score": self.score}
+        columns = {
+            "qid": self.qid,
+            "rank": self.rank,
+            "document": self.document,
+            **names,
+            "score": self.score,
+        }
         return pandas().DataFrame(columns)
 
     def _repr_html_(self) -> str:
         named = self.document if self.doc_id is None else self.doc_id
-        lines = zip(self.qid, self.rank, named, map("{:.6g}".format, self.score[:_SHOWN]), strict=False)
+        lines = zip(
+            self.qid, self.rank, named, map("{:.6g}".format, self.score[:_SHOWN]), strict=False
+        )
         more = f"and {len(self) - _SHOWN:,} more" if len(self) > _SHOWN else ""
         return html_table(("qid", "rank", "document", "score"), lines, more)
 
@@ -68,17 +81,20 @@ class Ranking:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """What each feature adds to the score of each document, by exact TreeSHAP; ``base + contributions`` is the score.
+    """What each feature adds to the score of each document, by exact TreeSHAP;
+    ``base + contributions`` is the score.
 
     Args:
-        documents: what the documents are called: their ids if the data has ids, else numbers from 0.
+        documents: what the documents are called: their ids if the data has ids, else numbers from
+            0.
         features: the names of the features; ``f1``, ``f2``, ... if the data had none.
         values: the features themselves.
         contributions: one row per document, one column per feature.
         base: the mean score, which all documents start from.
         scores: the scores.
         predict: from rows of features to scores.
-        by_list: whether a score also depends on the other documents (list features); `predict` then takes all rows.
+        by_list: whether a score also depends on the other documents (list features); `predict` then
+            takes all rows.
     """
 
     documents: Array
@@ -93,17 +109,21 @@ class Explanation:
     def why(self, above: Any, below: Any) -> Difference:
         """Compare two documents feature by feature, and find a few changes that would swap them.
 
-        The changes are found greedily: features of the lower document take the values of the upper one, those with the
-        largest difference first, until its score is the greater one. Changes that are not needed are then undone.
+        The changes are found greedily: features of the lower document take the values of the upper
+        one, those with the largest difference first, until its score is the greater one. Changes
+        that are not needed are then undone.
 
         Args:
-            above: the document with the greater score, as in `documents`, or its number within the list, from 0.
+            above: the document with the greater score, as in `documents`, or its number within the
+                list, from 0.
             below: the other document.
         """
         high, low = self._row(above, "above"), self._row(below, "below")
         if self.scores[high] < self.scores[low]:
             found = f"{above} has the score {self.scores[high]:.6g} and document {below} {self.scores[low]:.6g}"
-            raise DataError(f"above: document {found}; expected the one with the greater score first")
+            raise DataError(
+                f"above: document {found}; expected the one with the greater score first"
+            )
         differences = self.contributions[high] - self.contributions[low]
         order = np.argsort(-np.abs(differences), kind="stable")
         changes, after = self._changes(high, low, [int(at) for at in order if differences[at] > 0])
@@ -157,19 +177,26 @@ class Explanation:
         return {name: to_json(getattr(self, name), name) for name in names}
 
     def to_frame(self) -> Any:
-        """Return contributions as a pandas data frame, one row per document, with ``base`` and ``score``."""
-        frame = pandas().DataFrame(self.contributions, index=self.documents, columns=list(self.features))
+        """Return contributions as a pandas data frame, one row per document, with ``base`` and
+        ``score``.
+        """
+        frame = pandas().DataFrame(
+            self.contributions, index=self.documents, columns=list(self.features)
+        )
         return frame.assign(base=self.base, score=self.scores)
 
     def to_text(self, most: int | None = None) -> str:
-        """Return a line per document, the best first: its score, and the features that add or take most.
+        """Return a line per document, the best first: its score, and the features that add or take
+        most.
 
         Args:
             most: the number of documents to show; None for all.
         """
         rows = self._rows(most)
         width = max((len(document) for document, *_ in rows), default=0)
-        return "\n".join(f"{document:>{width}}  {score}  {parts}" for document, score, parts in rows)
+        return "\n".join(
+            f"{document:>{width}}  {score}  {parts}" for document, score, parts in rows
+        )
 
     def _rows(self, most: int | None) -> list[tuple[str, str, str]]:
         rows = []
@@ -181,14 +208,20 @@ class Explanation:
         return rows
 
     def _note(self) -> str:
-        more = f"; {len(self.documents) - _SHOWN:,} more are not shown" if len(self.documents) > _SHOWN else ""
+        more = (
+            f"; {len(self.documents) - _SHOWN:,} more are not shown"
+            if len(self.documents) > _SHOWN
+            else ""
+        )
         return f"Every document starts from {self.base:.4f}{more}"
 
     def __repr__(self) -> str:
         return f"{self.to_text(_SHOWN)}\n{self._note()}"
 
     def _repr_html_(self) -> str:
-        return html_table(("document", "score", "largest contributions"), self._rows(_SHOWN), self._note())
+        return html_table(
+            ("document", "score", "largest contributions"), self._rows(_SHOWN), self._note()
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,10 +232,12 @@ class Difference:
         above, below: the documents.
         features: the names of the features.
         values_above, values_below: the features of the two documents.
-        differences: what each feature adds to the lead of the upper document; they sum to that lead.
+        differences: what each feature adds to the lead of the upper document; they sum to that
+            lead.
         score_above, score_below: the scores.
-        changes: features that would put the lower document above, if it had their values of the upper one; empty if
-            there are none: with all values of the other, a document only ties with it.
+        changes: features that would put the lower document above, if it had their values of the
+            upper one; empty if there are none: with all values of the other, a document only ties
+            with it.
         score_after: the score of the lower document after these changes; None if there are none.
     """
 
@@ -223,7 +258,11 @@ class Difference:
 
     def to_frame(self) -> Any:
         """Return one row per feature as a pandas data frame."""
-        columns = {"above": self.values_above, "below": self.values_below, "difference": self.differences}
+        columns = {
+            "above": self.values_above,
+            "below": self.values_below,
+            "difference": self.differences,
+        }
         return pandas().DataFrame(columns, index=list(self.features))
 
     def __str__(self) -> str:
@@ -236,11 +275,17 @@ class Difference:
         return html_table(*self._table())
 
     def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]], str]:
-        """The headings, a row for each feature that differs and one for the scores, and what would swap the two."""
-        rows = zip(self.features, self.values_above, self.values_below, self.differences, strict=True)
+        """The headings, a row for each feature that differs and one for the scores, and what would
+        swap the two.
+        """
+        rows = zip(
+            self.features, self.values_above, self.values_below, self.differences, strict=True
+        )
         scores = ("score", self.score_above, self.score_below, self.score_above - self.score_below)
         shown = (*(row for row in rows if row[-1] != 0), scores)
-        lines: list[tuple[str, ...]] = [(name, f"{a:.6g}", f"{b:.6g}", f"{d:+.4f}") for name, a, b, d in shown]
+        lines: list[tuple[str, ...]] = [
+            (name, f"{a:.6g}", f"{b:.6g}", f"{d:+.4f}") for name, a, b, d in shown
+        ]
         answer = f"No value of {self.above} would put {self.below} above it."
         if self.score_after is not None:
             named = ", ".join(self.changes)

@@ -36,55 +36,67 @@ class UnfittedError(TautrankError, NotFittedError):  # type: ignore[misc]
 class Ranker(BaseEstimator):  # type: ignore[misc]
     """A ranking model: trees that are fitted to a ranking loss and judged by a ranking metric.
 
-    It is a scikit-learn estimator that works with `GridSearchCV`, pipelines and `clone`. Results depend only on the
-    data, the parameters and ``random_state``; for trees that learn a loss of this library not on ``n_jobs``.
+    It is a scikit-learn estimator that works with `GridSearchCV`, pipelines and `clone`. Results
+    depend only on the data, the parameters and ``random_state``; for trees that learn a loss of
+    this library not on ``n_jobs``.
 
     Args:
-        loss: a name (``"lambdarank"``, ``"ndcg-loss2++(k=5)"``), a loss made by `tautrank.loss`, or another tool's own
-            objective: ``"lightgbm:lambdarank"``, ``"xgboost:rank:ndcg"``, ``"catboost:YetiRank"``, ... Or several of
-            them, a committee: ``"committee"`` for the default ones, or a list; they are trained side by side and added
-            up to one model.
-        metric: a name or a metric; it is computed after each tree, decides early stopping, and is the `score`.
-        engine: ``"lightgbm"`` or ``"xgboost"``, which grow trees, or ``"torch"`` for a network; another tool's own
-            objective is always trained by that tool.
+        loss: a name (``"lambdarank"``, ``"ndcg-loss2++(k=5)"``), a loss made by `tautrank.loss`, or
+            another tool's own objective: ``"lightgbm:lambdarank"``, ``"xgboost:rank:ndcg"``,
+            ``"catboost:YetiRank"``, ... Or several of them, a committee: ``"committee"`` for the
+            default ones, or a list; they are trained side by side and added up to one model.
+        metric: a name or a metric; it is computed after each tree, decides early stopping, and is
+            the `score`.
+        engine: ``"lightgbm"`` or ``"xgboost"``, which grow trees, or ``"torch"`` for a network;
+            another tool's own objective is always trained by that tool.
         n_estimators: number of trees.
         learning_rate: factor that each tree is scaled by.
-        num_leaves: maximum number of leaves per tree (for CatBoost the depth that has this many leaves).
-        early_stopping_rounds: stop when the metric has not improved on the validation data for this many trees, and
-            keep the trees up to the best one. None trains and keeps all trees; so does `fit` without validation data.
-        random_state: seed of the engine and of the loss: a whole number, a NumPy ``RandomState`` or ``Generator`` to
-            draw one from, or None for a new one each time.
-        n_jobs: threads of engine and loss; None chooses by the size of the data, up to all cores, or to
-            ``OMP_NUM_THREADS`` if it is set (joblib sets it in its workers); -1 is all cores.
-        verbose: 0 or less for silence, 1 for progress on standard error, None for a bar if that is a terminal.
+        num_leaves: maximum number of leaves per tree (for CatBoost the depth that has this many
+            leaves).
+        early_stopping_rounds: stop when the metric has not improved on the validation data for this
+            many trees, and keep the trees up to the best one. None trains and keeps all trees; so
+            does `fit` without validation data.
+        random_state: seed of the engine and of the loss: a whole number, a NumPy ``RandomState`` or
+            ``Generator`` to draw one from, or None for a new one each time.
+        n_jobs: threads of engine and loss; None chooses by the size of the data, up to all cores,
+            or to ``OMP_NUM_THREADS`` if it is set (joblib sets it in its workers); -1 is all cores.
+        verbose: 0 or less for silence, 1 for progress on standard error, None for a bar if that is
+            a terminal.
         eval_train: whether to compute the metric on the training data too.
-        langevin: `Langevin` (temperature, shrink_rate) adds noise to the gradients and shrinks the model before each
-            tree, which helps to escape local optima; the shrunk model is judged, kept and saved. It works with losses
-            of this library and with CatBoost's objectives. None turns it off.
+        langevin: `Langevin` (temperature, shrink_rate) adds noise to the gradients and shrinks the
+            model before each tree, which helps to escape local optima; the shrunk model is judged,
+            kept and saved. It works with losses of this library and with CatBoost's objectives.
+            None turns it off.
         members: number of models of each loss; several losses, or this parameter, make a committee.
-        list_features: True to describe documents relative to their list too: the z-score and the rank of each feature
-            within its query. Or the names or numbers of the features to describe, ``"auto"`` to choose them on the
-            validation data with short trainings, or `ListFeatures` for other kinds. `predict` then needs ``qid`` or
-            ``group``.
-        refit: True to choose the number of trees by cross-validation, over training and validation data together, and
-            to train that many trees on all of it. It takes about five times as long; ``evals_result_`` and
-            ``best_score_`` are those of the queries that each of four models had not seen.
-        speed: ``"fast"`` for coarser bins (63, found from 20,000 documents) and quantised gradients, with LightGBM:
-            less time per tree, and trees that differ a little; docs/performance.md has measurements. ``"exact"`` for
-            the engine's own defaults.
-        **engine_parameters: any parameter of the engine under the engine's own name, such as ``min_data_in_leaf=50``;
-            with LightGBM also ``categorical_feature``, the names or numbers of columns that hold category codes.
+        list_features: True to describe documents relative to their list too: the z-score and the
+            rank of each feature within its query. Or the names or numbers of the features to
+            describe, ``"auto"`` to choose them on the validation data with short trainings, or
+            `ListFeatures` for other kinds. `predict` then needs ``qid`` or ``group``.
+        refit: True to choose the number of trees by cross-validation, over training and validation
+            data together, and to train that many trees on all of it. It takes about five times as
+            long; ``evals_result_`` and ``best_score_`` are those of the queries that each of four
+            models had not seen.
+        speed: ``"fast"`` for coarser bins (63, found from 20,000 documents) and quantised
+            gradients, with LightGBM: less time per tree, and trees that differ a little;
+            docs/performance.md has measurements. ``"exact"`` for the engine's own defaults.
+        **engine_parameters: any parameter of the engine under the engine's own name, such as
+            ``min_data_in_leaf=50``; with LightGBM also ``categorical_feature``, the names or
+            numbers of columns that hold category codes.
 
     Attributes:
-        evals_result_: ``{"valid": {"ndcg@10": [...]}}``, and ``"train"`` if asked for: one value per tree of this fit;
-            for a committee one per tree of each member, of their sum, and then that of the finished model.
-        best_iteration_: number of trees with the best validation value; all of them without validation data.
+        evals_result_: ``{"valid": {"ndcg@10": [...]}}``, and ``"train"`` if asked for: one value
+            per tree of this fit; for a committee one per tree of each member, of their sum, and
+            then that of the finished model.
+        best_iteration_: number of trees with the best validation value; all of them without
+            validation data.
         best_score_: that value, None without validation data.
         n_trees_: number of trees that predict.
-        model_: the trees; ``model_.booster`` is the engine's own object (``model_.model`` for CatBoost).
+        model_: the trees; ``model_.booster`` is the engine's own object (``model_.model`` for
+            CatBoost).
         n_features_in_: number of features of the data, list features not counted.
         feature_names_in_: their names, if the data had names.
-        categories_: levels of the columns that held categories, by name; a level that is not among them is missing.
+        categories_: levels of the columns that held categories, by name; a level that is not among
+            them is missing.
         list_features_: `ListFeatures` with the numbers of its columns; None if there are none.
 
     >>> import numpy as np
@@ -138,15 +150,17 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def from_lightgbm(cls, params: Any = None, *, loss: Any = None, **more: Any) -> Ranker:
-        """Make the ranker that trains what LightGBM trains with these parameters; one error lists all wrong names.
+        """Make the ranker that trains what LightGBM trains with these parameters; one error lists
+        all wrong names.
 
-        Parameters that are not given have LightGBM's defaults: 100 trees at a learning rate of 0.1, no early stopping,
-        and NDCG as LightGBM computes it, at the largest of ``eval_at``.
+        Parameters that are not given have LightGBM's defaults: 100 trees at a learning rate of 0.1,
+        no early stopping, and NDCG as LightGBM computes it, at the largest of ``eval_at``.
 
         Args:
             params: parameters under any of LightGBM's names; or an ``LGBMRanker``.
-            loss: a loss of this library instead of LightGBM's objective; ``lambdarank_truncation_level``,
-                ``label_gain``, ``lambdarank_norm`` and ``sigmoid`` become its parameters.
+            loss: a loss of this library instead of LightGBM's objective;
+                ``lambdarank_truncation_level``, ``label_gain``, ``lambdarank_norm`` and ``sigmoid``
+                become its parameters.
             **more: more such parameters.
 
         >>> params = {"objective": "lambdarank", "num_boost_round": 30, "eta": 0.1, "max_depth": 4, "seed": 7}
@@ -171,7 +185,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return {**super().get_params(deep=False), **self._engine_parameters}
 
     def set_params(self, **params: Any) -> Ranker:
-        """Change parameters; a name that is not the ranker's own is a parameter of the engine, checked by `fit`.
+        """Change parameters; a name that is not the ranker's own is a parameter of the engine,
+        checked by `fit`.
 
         Args:
             **params: values by name.
@@ -187,7 +202,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 self._engine_parameters = {**self._engine_parameters, name: value}
         return self
 
-    # What scikit-learn's pipelines and searches pass on once `sklearn.set_config(enable_metadata_routing=True)` is set.
+    # What scikit-learn's pipelines and searches pass on once
+    # `sklearn.set_config(enable_metadata_routing=True)` is set.
     __metadata_request__fit: ClassVar[dict[str, Any]] = {"qid": True}
     __metadata_request__score: ClassVar[dict[str, Any]] = {"qid": True}
 
@@ -222,34 +238,44 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         callbacks: Iterable[Callback] | None = None,
         **others: Any,
     ) -> Ranker:
-        """Train: ``fit(X, y, qid=qid, eval_set=(Xv, yv, qv))`` or ``fit(train, valid)`` with `RankingData`.
+        """Train: ``fit(X, y, qid=qid, eval_set=(Xv, yv, qv))`` or ``fit(train, valid)`` with
+        `RankingData`.
 
         Args:
-            X: features (array, frame, Arrow table, SciPy sparse matrix), NaN where missing; or `RankingData`, also with
-                features that stay in files (`read_streamed`, `read_distributed`).
+            X: features (array, frame, Arrow table, SciPy sparse matrix), NaN where missing; or
+                `RankingData`, also with features that stay in files (`read_streamed`,
+                `read_distributed`).
             y: labels, finite and at least 0; or, with `RankingData`, the validation data.
             qid: the query of each row; or
             group: the number of rows of each query, in order.
-            eval_set: validation data, ``(X, y, qid)`` or `RankingData`; or, as in LightGBM, ``[(X, y)]`` with
+            eval_set: validation data, ``(X, y, qid)`` or `RankingData`; or, as in LightGBM,
+                ``[(X, y)]`` with
             eval_group: the number of rows of each of its queries, or
-            eval_qid: the query of each of its rows; an array, or a list of one. A list of several sets, with a list
-                of their groups or queries, is judged after each tree; the first one decides early stopping.
-            eval_X, eval_y: features and labels of the validation data, as in LightGBM 4.7, instead of `eval_set`.
-            eval_names: names of the validation sets in `evals_result_`; by default valid, valid_1, ...
-            eval_metric: further metrics to compute after each tree: names or metrics, one or several.
+            eval_qid: the query of each of its rows; an array, or a list of one. A list of several
+                sets, with a list of their groups or queries, is judged after each tree; the first
+                one decides early stopping.
+            eval_X, eval_y: features and labels of the validation data, as in LightGBM 4.7, instead
+                of `eval_set`.
+            eval_names: names of the validation sets in `evals_result_`; by default valid, valid_1,
+                ...
+            eval_metric: further metrics to compute after each tree: names or metrics, one or
+                several.
             eval_at: cutoffs of those metrics; without `eval_metric`, of NDCG.
-            weights: one per query (or one per row, equal within a query): they scale the loss, not the metric.
+            weights: one per query (or one per row, equal within a query): they scale the loss, not
+                the metric.
             sample_weight: the same, as scikit-learn calls it.
-            propensities: one per row, for the softmax losses: the probability that a user looked at the document.
-                Labels are then clicks; see `tautrank.losses.SoftmaxLoss`.
+            propensities: one per row, for the softmax losses: the probability that a user looked at
+                the document. Labels are then clicks; see `tautrank.losses.SoftmaxLoss`.
             feature_name: names of the columns of an array, as in LightGBM.
             categorical_feature: as the parameter of `Ranker`.
-            init_model: a ranker, or anything that `load` takes, to add ``n_estimators`` trees to. With a loss of this
-                library the result is the same bits as training in one go, unless the engine samples documents or
-                features, or rounds gradients at random (``speed="fast"``).
-            callbacks: functions of one argument, a `Step`, called after each tree; training stops if one returns True.
-                Of LightGBM's, `early_stopping`, `log_evaluation`, `record_evaluation` and `reset_parameter` of the
-                learning rate do here what they do there.
+            init_model: a ranker, or anything that `load` takes, to add ``n_estimators`` trees to.
+                With a loss of this library the result is the same bits as training in one go,
+                unless the engine samples documents or features, or rounds gradients at random
+                (``speed="fast"``).
+            callbacks: functions of one argument, a `Step`, called after each tree; training stops
+                if one returns True. Of LightGBM's, `early_stopping`, `log_evaluation`,
+                `record_evaluation` and `reset_parameter` of the learning rate do here what they do
+                there.
             **others: LightGBM's other arguments are an error that says what to use instead.
 
         >>> data = RankingData.from_arrays([[0.0], [1.0]] * 40, [0, 1] * 40, group=[2] * 40)
@@ -275,8 +301,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if weights is not None and sample_weight is not None:
             raise OptionError("weights, sample_weight: found both; expected one of them")
         weights = sample_weight if weights is None else weights
-        valid, sets = inputs.validation_data(beside, eval_set, eval_group, eval_qid, eval_X, eval_y, train, eval_names)
-        inputs.check_streams(train, valid, engine.name, list_features=self.list_features, refit=self.refit)
+        valid, sets = inputs.validation_data(
+            beside, eval_set, eval_group, eval_qid, eval_X, eval_y, train, eval_names
+        )
+        inputs.check_streams(
+            train, valid, engine.name, list_features=self.list_features, refit=self.refit
+        )
         judge = metric(self.metric)
         if train.X.dtype == np.float64 and engine.name not in ("lightgbm", CommitteeEngine.name):
             rounded = f"X: has values above 2^24 that {engine.name} rounds to float32; lightgbm keeps them"
@@ -307,12 +337,20 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if valid is None and not self.refit:
             settings = dataclasses.replace(settings, early_stopping_rounds=None)
         trees = min(settings.n_estimators, PROBE_TREES)
-        probe = dataclasses.replace(settings, n_estimators=trees, verbose=0, callbacks=(), refit=False)
+        probe = dataclasses.replace(
+            settings, n_estimators=trees, verbose=0, callbacks=(), refit=False
+        )
         before = None if start is None else start.list_features_
         task, lists = with_list_features(
-            self.list_features, task, lambda task: fit(engine, task, probe), settings.threads, before
+            self.list_features,
+            task,
+            lambda task: fit(engine, task, probe),
+            settings.threads,
+            before,
         )
-        self._keep(Fitted(*fit(engine, task, settings), train.feature_names, lists, train.categories))
+        self._keep(
+            Fitted(*fit(engine, task, settings), train.feature_names, lists, train.categories)
+        )
         for record in records:
             record.update(self.evals_result_)
         return self
@@ -331,12 +369,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
         Args:
             X: features, as in `fit`; or `RankingData`.
-            qid: the query of each row, which the scores depend on with list features or self-attention; or
+            qid: the query of each row, which the scores depend on with list features or
+                self-attention; or
             group: the number of rows of each query; with neither, all rows are one list.
             num_iteration: number of the first trees to predict with; None or -1 for all.
             pred_leaf: whether to return the leaf of each document in each tree instead.
-            pred_contrib: whether to return what each column of the model adds to each score, and in a last column
-                where all scores start; `explain` says more.
+            pred_contrib: whether to return what each column of the model adds to each score, and in
+                a last column where all scores start; `explain` says more.
 
         >>> data = RankingData.from_arrays([[0.0], [1.0]] * 40, [0, 1] * 40, group=[2] * 40)
         >>> low, high = Ranker(n_estimators=3).fit(data).predict([[0.0], [1.0]])
@@ -344,8 +383,18 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         True
         """
         self._check_fitted("predict")
-        plain = qid is None and group is None and num_iteration is None and not (pred_leaf or pred_contrib)
-        if plain and self.list_features_ is None and not self.categories_ and not self.model_.by_list:
+        plain = (
+            qid is None
+            and group is None
+            and num_iteration is None
+            and not (pred_leaf or pred_contrib)
+        )
+        if (
+            plain
+            and self.list_features_ is None
+            and not self.categories_
+            and not self.model_.by_list
+        ):
             rows = inputs.plain_rows(X, self.n_features_in_)
             if rows is not None:
                 return self.model_.predict(rows, self.n_jobs)
@@ -356,12 +405,22 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         trees = whole("num_iteration", -1 if num_iteration is None else num_iteration, least=-1)
         model = self.model_ if trees < 1 else self.model_.first(trees)
         if pred_leaf or pred_contrib:
-            found: Array = (model.leaves if pred_leaf else model.contributions)(features, self.n_jobs)
+            found: Array = (model.leaves if pred_leaf else model.contributions)(
+                features, self.n_jobs
+            )
         else:
             found = model.predict(features, self.n_jobs, data.offsets)
         return found if data is X else data.in_source_order(found)
 
-    def score(self, X: Any, y: Any = None, qid: Any = None, *, group: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self,
+        X: Any,
+        y: Any = None,
+        qid: Any = None,
+        *,
+        group: Any = None,
+        sample_weight: Any = None,
+    ) -> float:
         """Return the metric on these documents, the mean over queries; greater is better.
 
         A metric that is a cost (``arp``) is negated, as in scikit-learn's scorers.
@@ -371,7 +430,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             y: labels.
             qid: the query of each row; or
             group: the number of rows of each query.
-            sample_weight: weights for the mean, one per query (or one per row, equal within a query).
+            sample_weight: weights for the mean, one per query (or one per row, equal within a
+                query).
         """
         self._check_fitted("score")
         judge = metric(self.metric)
@@ -380,7 +440,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return judge.sign * judge.mean(self.predict(data), data.labels, data.offsets, weights)
 
     def rank(self, X: Any, qid: Any = None, *, group: Any = None) -> Ranking:
-        """Sort the documents of each query, the best first; equal scores keep the order of the rows.
+        """Sort the documents of each query, the best first; equal scores keep the order of the
+        rows.
 
         Args:
             X: features, as in `fit`; or `RankingData`.
@@ -394,19 +455,26 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """
         self._check_fitted("rank")
         data = inputs.documents(X, qid, group)
-        rows = np.arange(data.n_documents) if data is X or data.source_rows is None else data.source_rows
+        rows = (
+            np.arange(data.n_documents)
+            if data is X or data.source_rows is None
+            else data.source_rows
+        )
         scores = self.predict(data)
         order = np.lexsort((-scores, query_of(data.offsets)))
         named = None if data.doc_ids is None else data.doc_ids[order]
-        return Ranking(data.qid_of_document, rows[order], ranks_in(data.offsets), scores[order], named)
+        return Ranking(
+            data.qid_of_document, rows[order], ranks_in(data.offsets), scores[order], named
+        )
 
     def explain(self, X: Any, qid: Any = None) -> Explanation:
-        """Explain the scores of documents: what each feature adds to each, and why one is above another.
+        """Explain the scores of documents: what each feature adds to each, and why one is above
+        another.
 
         Args:
             X: features, as in `fit`; or `RankingData`.
-            qid: the query to explain, of `RankingData`; all documents by default. List features count for the feature
-                that they are made from.
+            qid: the query to explain, of `RankingData`; all documents by default. List features
+                count for the feature that they are made from.
 
         >>> data = RankingData.from_arrays([[0.0, 1.0], [1.0, 0.0]] * 40, [0, 1] * 40, group=[2] * 40)
         >>> explained = Ranker(n_estimators=3).fit(data).explain(data, qid=0)
@@ -421,14 +489,18 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             at = np.flatnonzero([str(each) == str(qid) for each in data.qids])
             if at.size == 0:
                 example = f", such as {data.qids[0]}" if data.n_queries else ""
-                raise DataError(f"qid: found {qid}; expected one of {data.n_queries} queries{example}")
+                raise DataError(
+                    f"qid: found {qid}; expected one of {data.n_queries} queries{example}"
+                )
             data = data.subset(at)
         data = self._like_fit(data, "X")
         if isinstance(data.X, StreamedRows):
             data = dataclasses.replace(data, X=data.X.read())
         lists, features = self.list_features_, self._columns(data.X, data)
         parts = self.model_.contributions(features, self.n_jobs)
-        names = getattr(self, "feature_names_in_", [f"f{column}" for column in range(1, data.n_features + 1)])
+        names = getattr(
+            self, "feature_names_in_", [f"f{column}" for column in range(1, data.n_features + 1)]
+        )
         return Explanation(
             documents=np.arange(data.n_documents) if data.doc_ids is None else data.doc_ids,
             features=tuple(map(str, names)),
@@ -444,7 +516,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def feature_importances_(self) -> F64:
         """What each feature contributed to the objective over all splits, as shares that sum to 1.
 
-        List features count for the feature that they are made from; ``model_.importances()`` has them one by one.
+        List features count for the feature that they are made from; ``model_.importances()`` has
+        them one by one.
         """
         self._check_fitted("feature_importances_")
         shares = self.model_.importances()
@@ -453,11 +526,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
         """Write the fitted ranker to one file, in one step; there is no code in it, and no pickle.
 
-        It holds the trees, the loss, the metric and all parameters, feature names, the training history and versions.
-        The same ranker gives the same bytes.
+        It holds the trees, the loss, the metric and all parameters, feature names, the training
+        history and versions. The same ranker gives the same bytes.
 
         Args:
-            path: file to write, by convention ``*.taut``; or a binary file that is open for writing.
+            path: file to write, by convention ``*.taut``; or a binary file that is open for
+                writing.
 
         >>> import tempfile
         >>> data = RankingData.from_arrays([[0.0], [1.0]] * 40, [0, 1] * 40, group=[2] * 40)
@@ -471,20 +545,25 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self._check_fitted("save")
         parameters = {**self.get_params(), "loss": str(read_loss(self.loss))}
         if not isinstance(self.random_state, (int, np.integer, type(None))):
-            parameters["random_state"] = self._fitted.record.seed  # what was drawn from the generator
+            parameters["random_state"] = (
+                self._fitted.record.seed
+            )  # what was drawn from the generator
         write_ranker(path, parameters, self._fitted._replace(model=self.model_))
 
     @classmethod
     def load(cls, source: Any) -> Ranker:
-        """Read a ranker that `save` wrote, which predicts the same bits; or a model of LightGBM or XGBoost.
+        """Read a ranker that `save` wrote, which predicts the same bits; or a model of LightGBM or
+        XGBoost.
 
-        Loss and metric come back as text. Loading runs no code from the file, whoever made it. LightGBM's text and
-        XGBoost's JSON and UBJSON are recognised by their content. They hold trees, feature names and the objective, but
-        neither the metric nor the other parameters, which have their defaults here. Scores are raw: before a sigmoid
-        or exponential of the objective. As `XGBRanker`, the ranker has the trees up to XGBoost's ``best_iteration``.
+        Loss and metric come back as text. Loading runs no code from the file, whoever made it.
+        LightGBM's text and XGBoost's JSON and UBJSON are recognised by their content. They hold
+        trees, feature names and the objective, but neither the metric nor the other parameters,
+        which have their defaults here. Scores are raw: before a sigmoid or exponential of the
+        objective. As `XGBRanker`, the ranker has the trees up to XGBoost's ``best_iteration``.
 
         Args:
-            source: a path, bytes, or a binary file; or a booster or scikit-learn estimator of LightGBM or XGBoost.
+            source: a path, bytes, or a binary file; or a booster or scikit-learn estimator of
+                LightGBM or XGBoost.
 
         >>> import lightgbm
         >>> data = lightgbm.Dataset(np.array([[0.0], [1.0]] * 40), [0, 1] * 40, group=[2] * 40)
@@ -503,9 +582,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         start = given if isinstance(given, Ranker) else Ranker.load(given)
         start._check_fitted("init_model")
         if engine == CommitteeEngine.name:
-            raise OptionError("init_model: found a committee, which cannot continue a model; expected one loss")
+            raise OptionError(
+                "init_model: found a committee, which cannot continue a model; expected one loss"
+            )
         if start.model_.tool != engine:
-            raise OptionError(f"init_model: was trained by {start.model_.tool}; expected a model of {engine}")
+            raise OptionError(
+                f"init_model: was trained by {start.model_.tool}; expected a model of {engine}"
+            )
         return start
 
     def _keep(self, fitted: Fitted) -> None:
@@ -534,7 +617,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             raise UnfittedError(f"{what}: this Ranker is not fitted; expected a call of fit before")
 
     def _like_fit(self, data: RankingData, where: str) -> RankingData:
-        """Return data with the codes of `categories_`, if it has the columns that the ranker was fitted on."""
+        """Return data with the codes of `categories_`, if it has the columns that the ranker was
+        fitted on.
+        """
         fitted = getattr(self, "feature_names_in_", None)
-        inputs.check_columns(where, data.n_features, data.feature_names, self.n_features_in_, fitted, "as in fit")
+        inputs.check_columns(
+            where, data.n_features, data.feature_names, self.n_features_in_, fitted, "as in fit"
+        )
         return with_levels(data, self.categories_, where)

@@ -1,4 +1,6 @@
-"""Check what a ranker is given, and bring it into one form: data, weights, columns, the words of LightGBM's users."""
+"""Check what a ranker is given, and bring it into one form: data, weights, columns, the words of
+LightGBM's users.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ _SMALL = 2**20
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 # LETOR text leaves out features that are 0, the last ones too.
 _PADDING = " (RankingData.with_n_features adds columns of zeros)"
-# LightGBM's main names of parameters that have other names here, and those of its objectives that losses have too.
+# LightGBM's main names of parameters that have other names here, and those of its objectives that
+# losses have too.
 _OF_RANKERS = {
     "num_iterations": "n_estimators",
     "learning_rate": "learning_rate",
@@ -38,16 +41,29 @@ _OF_RANKERS = {
     "seed": "random_state",
     "early_stopping_round": "early_stopping_rounds",
 }
-_OF_LOSSES = {"lambdarank_truncation_level": "k", "label_gain": "gain", "lambdarank_norm": "norm", "sigmoid": "sigma"}
+_OF_LOSSES = {
+    "lambdarank_truncation_level": "k",
+    "label_gain": "gain",
+    "lambdarank_norm": "norm",
+    "sigmoid": "sigma",
+}
 # Parameters of its scikit-learn estimator that mean nothing to a ranking.
 _NO_MEANING = ("class_weight", "importance_type", "silent")
 _DEFAULTS = {"n_estimators": 100, "learning_rate": 0.1, "early_stopping_rounds": None}
-_ELSEWHERE = dict.fromkeys(("init_score", "base_margin", "xgb_model"), "expected init_model=, a model to add trees to")
-_ELSEWHERE["position"] = "expected propensities=, the probability that a user looked at each document"
-_ELSEWHERE |= dict.fromkeys(("eval_sample_weight", "eval_class_weight", "eval_init_score"), "expected it left out")
+_ELSEWHERE = dict.fromkeys(
+    ("init_score", "base_margin", "xgb_model"), "expected init_model=, a model to add trees to"
+)
+_ELSEWHERE["position"] = (
+    "expected propensities=, the probability that a user looked at each document"
+)
+_ELSEWHERE |= dict.fromkeys(
+    ("eval_sample_weight", "eval_class_weight", "eval_init_score"), "expected it left out"
+)
 
 
-def ranking_data(X: Any, y: Any, qid: Any = None, group: Any = None, names: Any = None) -> RankingData:
+def ranking_data(
+    X: Any, y: Any, qid: Any = None, group: Any = None, names: Any = None
+) -> RankingData:
     """Return documents, labels and queries as one `RankingData`.
 
     Args:
@@ -59,7 +75,9 @@ def ranking_data(X: Any, y: Any, qid: Any = None, group: Any = None, names: Any 
     """
     if isinstance(X, RankingData):
         if y is not None or qid is not None or group is not None:
-            raise OptionError("X: is RankingData, which has labels and queries; expected no y, qid or group with it")
+            raise OptionError(
+                "X: is RankingData, which has labels and queries; expected no y, qid or group with it"
+            )
         return X
     if y is None:
         raise DataError("y: found none; expected one label per document")
@@ -77,7 +95,8 @@ def ranking_data(X: Any, y: Any, qid: Any = None, group: Any = None, names: Any 
 def documents(X: Any, qid: Any = None, group: Any = None) -> RankingData:
     """Return documents to be scored as `RankingData`, with labels of 0 where there are none.
 
-    Rows of a query may be scattered: they are gathered, and `RankingData.source_rows` says where they were.
+    Rows of a query may be scattered: they are gathered, and `RankingData.source_rows` says where
+    they were.
 
     Args:
         X: features; or `RankingData`, which says which documents belong together.
@@ -86,16 +105,21 @@ def documents(X: Any, qid: Any = None, group: Any = None) -> RankingData:
     """
     if isinstance(X, RankingData):
         if qid is not None or group is not None:
-            raise OptionError("X: is RankingData, which has queries; expected no qid or group with it")
+            raise OptionError(
+                "X: is RankingData, which has queries; expected no qid or group with it"
+            )
         return X
     features, names, levels = checked_features(X)
     n = features.shape[0]
     queries = checked_queries(n, None, qid, group, of="X", where=None)
-    return RankingData.of_queries(features, np.zeros(n, np.float32), queries, feature_names=names, categories=levels)
+    return RankingData.of_queries(
+        features, np.zeros(n, np.float32), queries, feature_names=names, categories=levels
+    )
 
 
 def plain_rows(X: Any, n_features: int) -> F32 | None:
-    """Return a small array of features as it can be scored, if there is nothing to say about it; else None.
+    """Return a small array of features as it can be scored, if there is nothing to say about it;
+    else None.
 
     The few microseconds that `documents` takes are most of the time of scoring one row.
 
@@ -108,18 +132,30 @@ def plain_rows(X: Any, n_features: int) -> F32 | None:
     if X.dtype == _SINGLE:
         return None if np.isinf(X).any() else np.ascontiguousarray(X)
     # Larger numbers are kept as they are, in float64.
-    return None if X.dtype != _DOUBLE or (np.abs(X) >= 2.0**24).any() else np.ascontiguousarray(X, np.float32)
+    return (
+        None
+        if X.dtype != _DOUBLE or (np.abs(X) >= 2.0**24).any()
+        else np.ascontiguousarray(X, np.float32)
+    )
 
 
 def validation_data(
-    beside: RankingData | None, given: Any, group: Any, qid: Any, X: Any, y: Any, train: RankingData, names: Any = None
+    beside: RankingData | None,
+    given: Any,
+    group: Any,
+    qid: Any,
+    X: Any,
+    y: Any,
+    train: RankingData,
+    names: Any = None,
 ) -> tuple[RankingData | None, tuple[tuple[str, int], ...]]:
-    """Return all validation data, one set after the other, and the name and number of queries of each set.
+    """Return all validation data, one set after the other, and the name and number of queries of
+    each set.
 
     Args:
         beside: what was given beside the training data.
-        given: `eval_set`: ``(X, y, qid)``, `RankingData`, or ``[(X, y)]`` beside `eval_group` or `eval_qid`; or a list
-            of several of them.
+        given: `eval_set`: ``(X, y, qid)``, `RankingData`, or ``[(X, y)]`` beside `eval_group` or
+            `eval_qid`; or a list of several of them.
         group, qid: `eval_group` and `eval_qid`; for several sets, a list of them.
         X, y: `eval_X` and `eval_y`, instead of `eval_set`; for several sets, tuples of them.
         train: the training data.
@@ -127,24 +163,37 @@ def validation_data(
     """
     ways = [way for way in (beside, given, _pairs(X, y)) if way is not None]
     if len(ways) > 1:
-        raise OptionError("eval_set, eval_X, eval_y: validation data is given twice; expected it once")
+        raise OptionError(
+            "eval_set, eval_X, eval_y: validation data is given twice; expected it once"
+        )
     queries = {name: value for name, value in (("group", group), ("qid", qid)) if value is not None}
     if not ways and not queries:
         return None, ()
     if len(queries) == 2:
         raise OptionError("eval_group, eval_qid: found both; expected one of them")
     sets = ways[0] if ways else None
-    if not (isinstance(sets, list) and len(sets) > 1 and all(isinstance(each, tuple | RankingData) for each in sets)):
-        sets, queries = [_only_one(sets)], {name: [_only_one(each)] for name, each in queries.items()}
+    if not (
+        isinstance(sets, list)
+        and len(sets) > 1
+        and all(isinstance(each, tuple | RankingData) for each in sets)
+    ):
+        sets, queries = (
+            [_only_one(sets)],
+            {name: [_only_one(each)] for name, each in queries.items()},
+        )
     for name, values in queries.items():
         if not isinstance(values, list | tuple) or len(values) != len(sets):
-            raise DataError(f"eval_{name}: found something else; expected a list of {len(sets)}, one per eval_set")
+            raise DataError(
+                f"eval_{name}: found something else; expected a list of {len(sets)}, one per eval_set"
+            )
     of_sets = [{name: values[at] for name, values in queries.items()} for at in range(len(sets))]
     parts = [_one_set(each, of_set, train) for each, of_set in zip(sets, of_sets, strict=True)]
     called = ["valid", *(f"valid_{number}" for number in range(1, len(parts)))]
     called = called if names is None else [names] if isinstance(names, str) else [*map(str, names)]
     if len(called) != len(parts) or len({*called, "train"}) <= len(called):
-        raise OptionError(f"eval_names: found {called}; expected {len(parts)} different names, none of them 'train'")
+        raise OptionError(
+            f"eval_names: found {called}; expected {len(parts)} different names, none of them 'train'"
+        )
     all_of_them = parts[0] if len(parts) == 1 else RankingData.concat(parts, repeated="separate")
     return all_of_them, tuple(zip(called, (part.n_queries for part in parts), strict=True))
 
@@ -153,17 +202,23 @@ def _one_set(valid: Any, queries: Mapping[str, Any], train: RankingData) -> Rank
     """Return one validation set, checked against the training data."""
     if queries or not isinstance(valid, RankingData):
         if not queries and isinstance(valid, (tuple, list)) and len(valid) == 2:
-            raise DataError("eval_group, eval_qid: found neither; expected one of them beside features and labels")
+            raise DataError(
+                "eval_group, eval_qid: found neither; expected one of them beside features and labels"
+            )
         if not isinstance(valid, (tuple, list)) or len(valid) != 3 - len(queries):
             with_it = "".join(f" beside eval_{name}" for name in queries)
             forms = "(X, y, qid) or RankingData, or [(X, y)] beside eval_group or eval_qid"
-            raise DataError(f"eval_set: found something else{with_it}; expected {'[(X, y)]' if queries else forms}")
+            raise DataError(
+                f"eval_set: found something else{with_it}; expected {'[(X, y)]' if queries else forms}"
+            )
         try:
             valid = ranking_data(*valid, **queries)
         except DataError as error:
             raise DataError(f"eval_set: {error}") from None
     known = train.n_features, train.feature_names
-    check_columns("eval_set", valid.n_features, valid.feature_names, *known, "as in the training data")
+    check_columns(
+        "eval_set", valid.n_features, valid.feature_names, *known, "as in the training data"
+    )
     return with_levels(valid, train.categories, "eval_set")
 
 
@@ -175,11 +230,15 @@ def _pairs(X: Any, y: Any) -> Any:
         if part is None:
             raise OptionError(f"{name}: found none; expected eval_X and eval_y together")
     if isinstance(X, tuple) != isinstance(y, tuple) or (isinstance(X, tuple) and len(X) != len(y)):
-        raise OptionError("eval_X, eval_y: found different numbers of data sets; expected one y for each X")
+        raise OptionError(
+            "eval_X, eval_y: found different numbers of data sets; expected one y for each X"
+        )
     return [*zip(X, y, strict=True)] if isinstance(X, tuple) else (X, y)
 
 
-def check_streams(train: RankingData, valid: RankingData | None, engine: str, **needing: Any) -> None:
+def check_streams(
+    train: RankingData, valid: RankingData | None, engine: str, **needing: Any
+) -> None:
     """Refuse what needs features in memory, if they are in files.
 
     Args:
@@ -190,9 +249,13 @@ def check_streams(train: RankingData, valid: RankingData | None, engine: str, **
     able = ("lightgbm", "xgboost") if isinstance(train, DistributedData) else ("lightgbm",)
     if not isinstance(train.X, StreamedRows):
         if valid is not None and isinstance(valid.X, StreamedRows):
-            raise OptionError("eval_set: its features are in files; expected data in memory, as the training data is")
+            raise OptionError(
+                "eval_set: its features are in files; expected data in memory, as the training data is"
+            )
     elif set_ones := [name for name, value in needing.items() if value]:
-        raise OptionError(f"{set_ones[0]}: needs features in memory, but those of X are in files; expected it unset")
+        raise OptionError(
+            f"{set_ones[0]}: needs features in memory, but those of X are in files; expected it unset"
+        )
     elif engine not in ("", *able):
         expected = f"one loss trained by {' or '.join(able)}"
         raise OptionError(f"engine: {engine} needs features in memory; expected {expected}")
@@ -200,11 +263,18 @@ def check_streams(train: RankingData, valid: RankingData | None, engine: str, **
 
 def _only_one(given: Any) -> Any:
     """Unwrap a list of one data set: LightGBM and XGBoost take lists of them."""
-    return given[0] if isinstance(given, list) and len(given) == 1 and not np.isscalar(given[0]) else given
+    return (
+        given[0]
+        if isinstance(given, list) and len(given) == 1 and not np.isscalar(given[0])
+        else given
+    )
 
 
-def check_columns(where: str, n_features: int, names: Names, expected: int, known: Any, as_in: str) -> None:
-    """Refuse columns that differ from those expected in number or, where both have names, in their names.
+def check_columns(
+    where: str, n_features: int, names: Names, expected: int, known: Any, as_in: str
+) -> None:
+    """Refuse columns that differ from those expected in number or, where both have names, in their
+    names.
 
     Args:
         where: the argument's name.
@@ -218,11 +288,15 @@ def check_columns(where: str, n_features: int, names: Names, expected: int, know
     """
     if n_features != expected:
         hint = _PADDING if n_features < expected else ""
-        raise DataError(f"{where}: found {counted(n_features, 'feature')}; expected {expected}, {as_in}{hint}")
+        raise DataError(
+            f"{where}: found {counted(n_features, 'feature')}; expected {expected}, {as_in}{hint}"
+        )
     pairs = zip(names, known, strict=True) if names is not None and known is not None else ()
     for column, (name, known_name) in enumerate(pairs):
         if name != known_name:
-            raise DataError(f"{where}: column {column} is '{name}'; expected '{known_name}', {as_in}")
+            raise DataError(
+                f"{where}: column {column} is '{name}'; expected '{known_name}', {as_in}"
+            )
 
 
 def query_weights(weights: ArrayLike | None, data: RankingData, name: str) -> F64 | None:
@@ -248,11 +322,15 @@ def query_weights(weights: ArrayLike | None, data: RankingData, name: str) -> F6
     if differs.any():
         qid = data.qid_of_document[np.argmax(differs)]
         expected = "one weight for all documents of a query"
-        raise DataError(f"{name}: documents of query {qid} have different weights; expected {expected}")
+        raise DataError(
+            f"{name}: documents of query {qid} have different weights; expected {expected}"
+        )
     return by_query
 
 
-def document_propensities(propensities: ArrayLike | None, train: RankingData, loss: AnyLoss) -> F64 | None:
+def document_propensities(
+    propensities: ArrayLike | None, train: RankingData, loss: AnyLoss
+) -> F64 | None:
     """Return one propensity per document, in the order of the documents.
 
     Args:
@@ -263,18 +341,28 @@ def document_propensities(propensities: ArrayLike | None, train: RankingData, lo
     if propensities is None:
         return None
     if not all(isinstance(each, SoftmaxLoss) for each in members_of(loss)):
-        raise OptionError(f"propensities: the loss {loss} has no use for them; expected listnet or xendcg")
-    return np.asarray(train.in_document_order(numbers("propensities", propensities, size=train.n_documents)))
+        raise OptionError(
+            f"propensities: the loss {loss} has no use for them; expected listnet or xendcg"
+        )
+    return np.asarray(
+        train.in_document_order(numbers("propensities", propensities, size=train.n_documents))
+    )
 
 
 def category_columns(given: Any, train: RankingData) -> tuple[int, ...]:
-    """Return the numbers of the columns that hold category codes: those given, and those of the data with levels.
+    """Return the numbers of the columns that hold category codes: those given, and those of the
+    data with levels.
 
     Args:
-        given: `categorical_feature`: numbers or names of columns, one or several; None, "" or "auto" for none.
+        given: `categorical_feature`: numbers or names of columns, one or several; None, "" or
+            "auto" for none.
         train: the training data.
     """
-    columns = () if given is None or (isinstance(given, str) and given in ("", "auto")) else one_or_more(given)
+    columns = (
+        ()
+        if given is None or (isinstance(given, str) and given in ("", "auto"))
+        else one_or_more(given)
+    )
     return column_positions("categorical_feature", [*columns, *train.categories], train)
 
 
@@ -302,7 +390,8 @@ def column_positions(name: str, given: Iterable[Any], train: RankingData) -> tup
 
 
 def constraints(given: Any, train: RankingData) -> list[int]:
-    """Return one constraint per column: 1 if scores must rise with it, -1 if they must fall, 0 if neither.
+    """Return one constraint per column: 1 if scores must rise with it, -1 if they must fall, 0 if
+    neither.
 
     Args:
         given: `monotone_constraints`, one per column, or by name or number of a column.
@@ -311,7 +400,9 @@ def constraints(given: Any, train: RankingData) -> list[int]:
     if not isinstance(given, Mapping):
         given = np.atleast_1d(given)
         if len(given) != train.n_features:
-            raise OptionError(f"monotone_constraints: found {len(given)}; expected {train.n_features}, one per feature")
+            raise OptionError(
+                f"monotone_constraints: found {len(given)}; expected {train.n_features}, one per feature"
+            )
         given = dict(enumerate(given))
     found = [0] * train.n_features
     for column, sign in given.items():
@@ -324,7 +415,8 @@ def drawn_seed(random_state: Any) -> int:
     """Return the seed that `random_state` stands for.
 
     Args:
-        random_state: a whole number, a NumPy ``RandomState`` or ``Generator`` to draw from, or None for a random one.
+        random_state: a whole number, a NumPy ``RandomState`` or ``Generator`` to draw from, or None
+            for a random one.
 
     >>> drawn_seed(7)
     7
@@ -338,11 +430,13 @@ def drawn_seed(random_state: Any) -> int:
 
 
 def translated(params: Mapping[str, Any], loss: Any = None) -> dict[str, Any]:
-    """Return parameters of LightGBM as those of `Ranker`, with LightGBM's defaults; all problems are told at once.
+    """Return parameters of LightGBM as those of `Ranker`, with LightGBM's defaults; all problems
+    are told at once.
 
     Args:
         params: parameters under any of LightGBM's names; None is a value that was not given.
-        loss: a loss of this library to train instead of LightGBM's objective; it gets the objective's parameters.
+        loss: a loss of this library to train instead of LightGBM's objective; it gets the
+            objective's parameters.
 
     >>> found = translated({"objective": "lambdarank", "num_iterations": 50, "eval_at": [5, 10], "seed": 3})
     >>> found["loss"], str(found["metric"]), found["n_estimators"], found["random_state"]
@@ -352,8 +446,14 @@ def translated(params: Mapping[str, Any], loss: Any = None) -> dict[str, Any]:
     tautrank.errors.OptionError: unknown parameter of lightgbm 'etaa'; did you mean 'eta'? (closest: ...). task: is for
     LightGBM's command line; expected a parameter of training
     """
-    given = {main_names().get(name, name): value for name, value in params.items() if value is not None}
-    objective, at, judge = given.pop("objective", "lambdarank"), given.pop("eval_at", 5), given.pop("metric", "ndcg")
+    given = {
+        main_names().get(name, name): value for name, value in params.items() if value is not None
+    }
+    objective, at, judge = (
+        given.pop("objective", "lambdarank"),
+        given.pop("eval_at", 5),
+        given.pop("metric", "ndcg"),
+    )
     trained: Any = read_loss(f"lightgbm:{objective}" if loss is None else loss)
     found: dict[str, Any] = {**_DEFAULTS, "verbose": 0 if given.pop("verbosity", 1) < 1 else None}
     first = (judge.split(",") if isinstance(judge, str) else [*judge])[0]
@@ -363,14 +463,18 @@ def translated(params: Mapping[str, Any], loss: Any = None) -> dict[str, Any]:
     for name, value in given.items():
         if name in _OF_RANKERS:
             found[_OF_RANKERS[name]] = value
-        elif name in _OF_LOSSES and isinstance(trained, Loss) and hasattr(trained, _OF_LOSSES[name]):
+        elif (
+            name in _OF_LOSSES and isinstance(trained, Loss) and hasattr(trained, _OF_LOSSES[name])
+        ):
             changed: Any = ("lightgbm" if value else "none") if name == "lambdarank_norm" else value
             trained = dataclasses.replace(trained, **{_OF_LOSSES[name]: changed})
         elif name not in _NO_MEANING:
             extra[name] = value
     checked = {name: value for name, value in extra.items() if name != "categorical_feature"}
     refuse(LightGBM().wrong_names(trained, checked))
-    found["early_stopping_rounds"] = max(0, found["early_stopping_rounds"] or 0) or None  # 0 is off in LightGBM
+    found["early_stopping_rounds"] = (
+        max(0, found["early_stopping_rounds"] or 0) or None
+    )  # 0 is off in LightGBM
     return {**found, **extra, "loss": str(trained) if isinstance(trained, NativeLoss) else trained}
 
 
@@ -385,13 +489,22 @@ def judging(given: Any, at: Any, first: Metric) -> tuple[Metric, ...]:
     >>> judging(["ndcg", "map"], [1, 3], metric("ndcg@3"))
     (metric('ndcg@1'), metric('map@1'), metric('map@3'))
     """
-    found = [metric(name) for name in one_or_more(given or ()) or (["ndcg"] if at is not None else [])]
-    each = [m if m.k is not None else dataclasses.replace(m, k=k) for m in found for k in one_or_more(at)]
+    found = [
+        metric(name) for name in one_or_more(given or ()) or (["ndcg"] if at is not None else [])
+    ]
+    each = [
+        m if m.k is not None else dataclasses.replace(m, k=k)
+        for m in found
+        for k in one_or_more(at)
+    ]
     return tuple(m for m in dict.fromkeys(each) if m != first)
 
 
-def from_callbacks(callbacks: Iterable[Any]) -> tuple[tuple[Any, ...], dict[str, Any], list[dict[str, Any]]]:
-    """Return the callbacks of this library, the settings that LightGBM's stand for, and dictionaries to record in.
+def from_callbacks(
+    callbacks: Iterable[Any],
+) -> tuple[tuple[Any, ...], dict[str, Any], list[dict[str, Any]]]:
+    """Return the callbacks of this library, the settings that LightGBM's stand for, and
+    dictionaries to record in.
 
     Args:
         callbacks: both kinds.
@@ -427,7 +540,9 @@ def refuse_arguments(others: Mapping[str, Any], own: Iterable[str]) -> None:
     """
     for name, value in others.items():
         if name in own:
-            raise OptionError(f"{name}: is a parameter of the ranker; expected Ranker({name}={value!r})")
+            raise OptionError(
+                f"{name}: is a parameter of the ranker; expected Ranker({name}={value!r})"
+            )
         if name not in _ELSEWHERE:
             raise TypeError(f"fit() got an unexpected keyword argument '{name}'")
         raise OptionError(f"{name}: has no counterpart here; {_ELSEWHERE[name]}")

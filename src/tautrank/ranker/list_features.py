@@ -6,9 +6,10 @@ Let ``x_1, ..., x_n`` be the values of a column in one list, without missing one
     rank         (number of values below x_i - number of values above x_i) / (n - 1)
     difference   x_i - max(x)
 
-All are 0 if the values of the list are equal or there is only one, and missing where the value is. The rank is the
-average rank of equal values, scaled from -1 (the lowest value of the list) to 1 (the highest). Sums run over
-the sorted values, so that the same bits come out for any order of queries and documents and any number of threads.
+All are 0 if the values of the list are equal or there is only one, and missing where the value is.
+The rank is the average rank of equal values, scaled from -1 (the lowest value of the list) to 1
+(the highest). Sums run over the sorted values, so that the same bits come out for any order of
+queries and documents and any number of threads.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from tautrank.ranker import inputs
 
 _EXPECTED = "True, 'auto', or names or numbers of columns"
 _KINDS = {"z_score": "z in list", "rank": "rank in list", "difference": "difference in list"}
-# What the probes of "auto" divide the number of columns by that the first of them used; the last takes none.
+# What the probes of "auto" divide the number of columns by that the first of them used; the last
+# takes none.
 _PROBE_SHARES = (2, 4, 8, sys.maxsize)
 PROBE_TREES = 100
 """Trees of a probe of "auto", at most."""
@@ -40,15 +42,17 @@ Training: TypeAlias = Callable[[Task], tuple[FittedModel, Record]]
 
 @dataclass(frozen=True)
 class ListFeatures:
-    """Which columns are also described relative to the list, and how: `Ranker(list_features=ListFeatures(...))`.
+    """Which columns are also described relative to the list, and how:
+    `Ranker(list_features=ListFeatures(...))`.
 
-    With ``n`` values ``x`` of a column in one list, missing ones left out, ``z_score`` is ``(x_i - mean(x)) / sd(x)``,
-    ``rank`` is ``(values below x_i - values above x_i) / (n - 1)``, from -1 to 1, and ``difference`` is
-    ``x_i - max(x)``. All are 0 in a list of equal values, and missing where the value is missing.
+    With ``n`` values ``x`` of a column in one list, missing ones left out, ``z_score`` is
+    ``(x_i - mean(x)) / sd(x)``, ``rank`` is ``(values below x_i - values above x_i) / (n - 1)``,
+    from -1 to 1, and ``difference`` is ``x_i - max(x)``. All are 0 in a list of equal values, and
+    missing where the value is missing.
 
     Args:
-        columns: ``"all"`` (but those of category codes), ``"auto"`` to choose on the validation data, or the names or
-            numbers of columns.
+        columns: ``"all"`` (but those of category codes), ``"auto"`` to choose on the validation
+            data, or the names or numbers of columns.
         z_score: whether to add z-scores.
         rank: whether to add relative ranks.
         difference: whether to add differences to the largest value.
@@ -66,7 +70,9 @@ class ListFeatures:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.columns, str) and self.columns in ("all", "auto")):
-            one = isinstance(self.columns, (str, int, np.integer)) and not isinstance(self.columns, bool)
+            one = isinstance(self.columns, (str, int, np.integer)) and not isinstance(
+                self.columns, bool
+            )
             if not one and (isinstance(self.columns, dict) or not np.iterable(self.columns)):
                 raise OptionError(f"list_features: found {self.columns!r}; expected {_EXPECTED}")
             object.__setattr__(self, "columns", (self.columns,) if one else tuple(self.columns))
@@ -75,11 +81,15 @@ class ListFeatures:
         for name in _KINDS:
             truth(f"list_features: {name}", getattr(self, name))
         if not any(self.kinds):
-            raise OptionError(f"list_features: found nothing to add; expected {', '.join(_KINDS)}, or some of them")
+            raise OptionError(
+                f"list_features: found nothing to add; expected {', '.join(_KINDS)}, or some of them"
+            )
 
     @property
     def kinds(self) -> tuple[bool, bool, bool]:
-        """Whether z-scores, ranks and differences are added, in the order of their blocks of columns."""
+        """Whether z-scores, ranks and differences are added, in the order of their blocks of
+        columns.
+        """
         return self.z_score, self.rank, self.difference
 
     @property
@@ -93,12 +103,16 @@ class ListFeatures:
         Args:
             features: the names of all features of the data, if they have names.
         """
-        sources = [features[column] if features is not None else f"column {column}" for column in self.columns]
+        sources = [
+            features[column] if features is not None else f"column {column}"
+            for column in self.columns
+        ]
         added = [text for name, text in _KINDS.items() if getattr(self, name)]
         return tuple(f"{source} ({text})" for text in added for source in sources)
 
     def transform(self, X: Any, offsets: I64, threads: int = 1) -> Any:
-        """Return the features with the list features behind them, one block of columns for each kind.
+        """Return the features with the list features behind them, one block of columns for each
+        kind.
 
         Args:
             X: features, dense or CSR; the result is of the same kind and type.
@@ -140,14 +154,19 @@ class ListFeatures:
         def described(data: Any) -> Any:
             names = data.feature_names
             X = self.transform(data.X, data.offsets, threads)
-            return dataclasses.replace(data, X=X, feature_names=None if names is None else names + self.names(names))
+            return dataclasses.replace(
+                data, X=X, feature_names=None if names is None else names + self.names(names)
+            )
 
         valid = None if task.valid is None else described(task.valid)
         own_columns = task.train.n_features
-        return dataclasses.replace(task, train=described(task.train), valid=valid, own_columns=own_columns)
+        return dataclasses.replace(
+            task, train=described(task.train), valid=valid, own_columns=own_columns
+        )
 
     def by_source(self, gains: F64) -> F64:
-        """Return one value per feature of the data: its own, plus those of the columns made from it.
+        """Return one value per feature of the data: its own, plus those of the columns made from
+        it.
 
         Args:
             gains: one value per column of the transformed features.
@@ -176,7 +195,8 @@ def read_list_features(given: Any) -> ListFeatures | None:
 def with_list_features(
     given: Any, task: Task, fit: Training, threads: int, before: ListFeatures | None
 ) -> tuple[Task, ListFeatures | None]:
-    """Return the task with list features, and which they are, with columns by number; None if there are none.
+    """Return the task with list features, and which they are, with columns by number; None if there
+    are none.
 
     Args:
         given: the parameter of the ranker.
@@ -191,7 +211,9 @@ def with_list_features(
     if task.start is not None:
         if not automatic and lists != before:
             known = "none" if before is None else repr(before)
-            raise OptionError(f"list_features: found {given!r}; expected those of init_model: {known}")
+            raise OptionError(
+                f"list_features: found {given!r}; expected those of init_model: {known}"
+            )
         lists = before
     elif automatic and lists is not None:
         lists = _chosen(lists, task, fit, threads)
@@ -200,19 +222,27 @@ def with_list_features(
 
 def _with_numbers(asked: ListFeatures, task: Task) -> ListFeatures | None:
     if asked.columns in ("all", "auto"):
-        columns = tuple(column for column in range(task.train.n_features) if column not in task.categorical)
+        columns = tuple(
+            column for column in range(task.train.n_features) if column not in task.categorical
+        )
         return dataclasses.replace(asked, columns=columns) if columns else None
     columns = inputs.column_positions("list_features", asked.columns, task.train)
     for column in columns:
         if column in task.categorical:
-            raise OptionError(f"list_features: column {column} holds category codes; expected columns of numbers")
+            raise OptionError(
+                f"list_features: column {column} holds category codes; expected columns of numbers"
+            )
     return dataclasses.replace(asked, columns=columns)
 
 
 def _chosen(lists: ListFeatures, task: Task, fit: Training, threads: int) -> ListFeatures | None:
-    """Return the columns that validate best: all, or the half, quarter, ... of those in use with the most gain."""
+    """Return the columns that validate best: all, or the half, quarter, ... of those in use with
+    the most gain.
+    """
     if task.valid is None:
-        raise OptionError("list_features: found 'auto' without validation data; expected an eval_set to choose by")
+        raise OptionError(
+            "list_features: found 'auto' without validation data; expected an eval_set to choose by"
+        )
     sign = task.metric.sign
     model, record = fit(lists.added_to(task, threads))
     gains = model.importances()[-lists.width :].reshape(-1, len(lists.columns)).sum(axis=0)

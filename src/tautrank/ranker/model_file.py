@@ -1,11 +1,13 @@
 """The model file: a zip archive with ``meta.json`` and the trees in their engine's own format.
 
-Nothing in it is code. Reading parses JSON, looks the engine up in a fixed table and passes the trees to that engine;
-members are read into memory up to a limit and never unpacked to disk. The same model gives the same bytes.
+Nothing in it is code. Reading parses JSON, looks the engine up in a fixed table and passes the
+trees to that engine; members are read into memory up to a limit and never unpacked to disk. The
+same model gives the same bytes.
 
-Models that LightGBM or XGBoost trained without this library are recognised by their content and read as a ranker.
-LightGBM's text holds the trees, the objective and the names of the features; XGBoost's JSON and UBJSON too. The metric,
-the training history and most parameters are in neither: the ranker has defaults for them.
+Models that LightGBM or XGBoost trained without this library are recognised by their content and
+read as a ranker. LightGBM's text holds the trees, the objective and the names of the features;
+XGBoost's JSON and UBJSON too. The metric, the training history and most parameters are in neither:
+the ranker has defaults for them.
 """
 
 from __future__ import annotations
@@ -50,14 +52,30 @@ _UBJSON = b"{L"
 # What is raised on the way where a file is not what it should be.
 _DAMAGE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 # The numbers of a tree in LightGBM's text: of its splits and leaves, and of the whole tree.
-_OF_SPLITS = ("split_feature", "threshold", "decision_type", "left_child", "right_child", "split_gain")
-_OF_NODES = ("internal_value", "internal_weight", "internal_count", "leaf_value", "leaf_weight", "leaf_count")
+_OF_SPLITS = (
+    "split_feature",
+    "threshold",
+    "decision_type",
+    "left_child",
+    "right_child",
+    "split_gain",
+)
+_OF_NODES = (
+    "internal_value",
+    "internal_weight",
+    "internal_count",
+    "leaf_value",
+    "leaf_weight",
+    "leaf_count",
+)
 _OF_XGBOOST = ("left_children", "right_children", "split_indices", "parents")
 _OF_TREES = ("num_cat", "cat_boundaries", "cat_threshold", "shrinkage", "is_linear")
 
 
 class Fitted(NamedTuple):
-    """What training leaves: the model, its record, names of the features, list features, and levels of categories."""
+    """What training leaves: the model, its record, names of the features, list features, and levels
+    of categories.
+    """
 
     model: FittedModel
     record: Record
@@ -66,7 +84,9 @@ class Fitted(NamedTuple):
     levels: Levels
 
 
-def write_ranker(path: str | os.PathLike[str] | IO[bytes], parameters: dict[str, Any], fitted: Fitted) -> None:
+def write_ranker(
+    path: str | os.PathLike[str] | IO[bytes], parameters: dict[str, Any], fitted: Fitted
+) -> None:
     """Write a ranker in one step: a reader sees the whole new file or what was there before.
 
     Args:
@@ -78,14 +98,18 @@ def write_ranker(path: str | os.PathLike[str] | IO[bytes], parameters: dict[str,
 
     model, record, names, lists, levels = fitted
     content = model.to_bytes()
-    parameters = {**parameters, "loss": str(parameters["loss"]), "metric": str(parameters["metric"])}
+    parameters = {
+        **parameters,
+        "loss": str(parameters["loss"]),
+        "metric": str(parameters["metric"]),
+    }
     for name, kind in _OBJECTS.items():
         if isinstance(parameters[name], kind):
             parameters[name] = dataclasses.asdict(parameters[name])
     meta = {
         "format": _FORMAT,
-        # Readers of version 1 do not know of a scale, and would predict without it; those of 2 of no list features;
-        # those of 3 of no categories.
+        # Readers of version 1 do not know of a scale, and would predict without it; those of 2 of
+        # no list features; those of 3 of no categories.
         "format_version": 4 if levels else 3 if lists is not None else 1 if model.scale == 1 else 2,
         "tautrank_version": tautrank.__version__,
         "engine": model.tool,
@@ -95,7 +119,9 @@ def write_ranker(path: str | os.PathLike[str] | IO[bytes], parameters: dict[str,
         "parameters": parameters,
         "n_features": model.n_features - (0 if lists is None else lists.width),
         "feature_names": names,
-        "list_features": None if lists is None else {**dataclasses.asdict(lists), "names": lists.names(names)},
+        "list_features": None
+        if lists is None
+        else {**dataclasses.asdict(lists), "names": lists.names(names)},
         **({"categories": levels} if levels else {}),
         "training": {
             "seed": record.seed,
@@ -106,7 +132,11 @@ def write_ranker(path: str | os.PathLike[str] | IO[bytes], parameters: dict[str,
             "history": record.history,
             "scale": model.scale,
         },
-        "model": {"member": model.member, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()},
+        "model": {
+            "member": model.member,
+            "bytes": len(content),
+            "sha256": hashlib.sha256(content).hexdigest(),
+        },
     }
     text = json.dumps(to_json(meta, "model"), indent=1, ensure_ascii=False, allow_nan=False)
     opened: Any = nullcontext(path) if hasattr(path, "write") else atomic_write(path)
@@ -120,10 +150,12 @@ def write_ranker(path: str | os.PathLike[str] | IO[bytes], parameters: dict[str,
 
 
 def read_ranker(source: Any) -> tuple[dict[str, Any], Fitted]:
-    """Read what `write_ranker` wrote; every type is checked, so that no file can surprise what uses it.
+    """Read what `write_ranker` wrote; every type is checked, so that no file can surprise what uses
+    it.
 
     Args:
-        source: a path, bytes or a binary file, also of a model that LightGBM or XGBoost saved; or a booster.
+        source: a path, bytes or a binary file, also of a model that LightGBM or XGBoost saved; or a
+            booster.
     """
     content, target = _content(source)
     tool = tool_of(content)
@@ -155,7 +187,11 @@ def _content(source: Any) -> tuple[bytes, str]:
             return file.read(), os.fspath(source)
     found = source.read() if hasattr(source, "read") else _model_bytes(source)
     if not isinstance(found, bytes):
-        what = "text instead of bytes" if isinstance(found, str) else f"an object of {type(source).__name__}"
+        what = (
+            "text instead of bytes"
+            if isinstance(found, str)
+            else f"an object of {type(source).__name__}"
+        )
         raise DataError(f"model: found {what}; expected a path, bytes, a binary file, or a booster")
     return found, str(getattr(source, "name", "model"))
 
@@ -164,7 +200,9 @@ def _described(meta: dict[str, Any], content: bytes) -> tuple[dict[str, Any], Fi
     training, parameters = meta["training"], _typed(meta["parameters"], dict)
     for name, kind in _OBJECTS.items():
         given = parameters.get(name)
-        if isinstance(given, dict) and {*given} == {field.name for field in dataclasses.fields(kind)}:
+        if isinstance(given, dict) and {*given} == {
+            field.name for field in dataclasses.fields(kind)
+        }:
             parameters[name] = kind(**given)
         elif isinstance(given, dict) or (name == "langevin" and given is not None):
             raise ValueError
@@ -172,7 +210,10 @@ def _described(meta: dict[str, Any], content: bytes) -> tuple[dict[str, Any], Fi
     best = training["best_score"]
     record = Record(
         history={
-            part: {name: [or_nan(value) for value in _typed(values, list)] for name, values in by_metric.items()}
+            part: {
+                name: [or_nan(value) for value in _typed(values, list)]
+                for name, values in by_metric.items()
+            }
             for part, by_metric in training["history"].items()
         },
         best_iteration=_typed(training["best_iteration"], int),
@@ -180,9 +221,17 @@ def _described(meta: dict[str, Any], content: bytes) -> tuple[dict[str, Any], Fi
         steps=_typed(training["steps"], int),
         seed=_typed(training["seed"], int),
     )
-    n_features, names, described = _typed(meta["n_features"], int), meta["feature_names"], meta.get("list_features")
+    n_features, names, described = (
+        _typed(meta["n_features"], int),
+        meta["feature_names"],
+        meta.get("list_features"),
+    )
     names = None if names is None else tuple(_typed(name, str) for name in _typed(names, list))
-    lists = None if described is None else ListFeatures(**{n: v for n, v in described.items() if n != "names"})
+    lists = (
+        None
+        if described is None
+        else ListFeatures(**{n: v for n, v in described.items() if n != "names"})
+    )
     levels = {
         name: tuple(_typed(level, str) for level in _typed(of_column, list))
         for name, of_column in _typed(meta.get("categories", {}), dict).items()
@@ -204,7 +253,11 @@ def _described(meta: dict[str, Any], content: bytes) -> tuple[dict[str, Any], Fi
 
 
 def _typed(value: Any, kind: type[Any]) -> Any:
-    if not isinstance(value, kind) or isinstance(value, bool) or (isinstance(value, int) and value < 0):
+    if (
+        not isinstance(value, kind)
+        or isinstance(value, bool)
+        or (isinstance(value, int) and value < 0)
+    ):
         raise ValueError
     return value
 
@@ -246,7 +299,9 @@ def _read(archive: zipfile.ZipFile) -> tuple[dict[str, Any], bytes]:
     if version > FORMAT_VERSION:
         writer = meta.get("tautrank_version", "a newer one")
         expected = f"at most {FORMAT_VERSION} (pip install --upgrade tautrank)"
-        raise DataError(f"has the format version {version}, written by tautrank {writer}; expected {expected}")
+        raise DataError(
+            f"has the format version {version}, written by tautrank {writer}; expected {expected}"
+        )
     model = meta.get("model")
     member = model.get("member") if isinstance(model, dict) else None
     if not isinstance(model, dict) or not isinstance(member, str):
@@ -255,25 +310,35 @@ def _read(archive: zipfile.ZipFile) -> tuple[dict[str, Any], bytes]:
         raise DataError(f"has no member '{member}'; expected the trees there")
     content = _member(archive, member)
     if hashlib.sha256(content).hexdigest() != model.get("sha256"):
-        raise DataError(f"'{member}' is not what {_META} describes; expected the trees it was saved with")
+        raise DataError(
+            f"'{member}' is not what {_META} describes; expected the trees it was saved with"
+        )
     return meta, content
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> bytes:
     entry = archive.getinfo(name)
-    limit = _ALWAYS_FINE if name == _META else max(_ALWAYS_FINE, _LARGEST_RATIO * entry.compress_size)
+    limit = (
+        _ALWAYS_FINE if name == _META else max(_ALWAYS_FINE, _LARGEST_RATIO * entry.compress_size)
+    )
     if entry.file_size > limit:
-        raise DataError(f"'{name}' would take {entry.file_size:,} bytes; expected at most {limit:,}")
+        raise DataError(
+            f"'{name}' would take {entry.file_size:,} bytes; expected at most {limit:,}"
+        )
     try:
         with archive.open(entry) as file:
-            # The archive may lie about the size: no more than that is ever unpacked, and then fails its checksum.
+            # The archive may lie about the size: no more than that is ever unpacked, and then fails
+            # its checksum.
             return file.read(entry.file_size)
     except Exception:  # damaged bytes raise many kinds of errors in zipfile and zlib
-        raise DataError(f"'{name}' is damaged (it fails its checksum); expected a whole model file") from None
+        raise DataError(
+            f"'{name}' is damaged (it fails its checksum); expected a whole model file"
+        ) from None
 
 
 def _model_bytes(given: Any) -> bytes | None:
-    """Return the model of a `lightgbm.Booster`, an `xgboost.Booster`, or of the tool's scikit-learn estimator.
+    """Return the model of a `lightgbm.Booster`, an `xgboost.Booster`, or of the tool's scikit-learn
+    estimator.
 
     Args:
         given: the object; None is returned for any other.
@@ -282,7 +347,11 @@ def _model_bytes(given: Any) -> bytes | None:
     if tool == "xgboost":
         booster = given.get_booster() if hasattr(given, "get_booster") else given
         return bytes(booster.save_raw("ubj"))
-    return str(getattr(given, "booster_", given).model_to_string()).encode() if tool == "lightgbm" else None
+    return (
+        str(getattr(given, "booster_", given).model_to_string()).encode()
+        if tool == "lightgbm"
+        else None
+    )
 
 
 def tool_of(content: bytes) -> str | None:
@@ -302,7 +371,8 @@ def tool_of(content: bytes) -> str | None:
 
 
 def _read_other_model(tool: str, content: bytes) -> tuple[dict[str, Any], Fitted]:
-    """Read a model as parameters of a ranker, trees, a record of a training that is unknown, names and levels.
+    """Read a model as parameters of a ranker, trees, a record of a training that is unknown, names
+    and levels.
 
     Args:
         tool: what `tool_of` returned.
@@ -314,21 +384,31 @@ def _read_other_model(tool: str, content: bytes) -> tuple[dict[str, Any], Fitted
     except (DataError, MissingDependencyError):
         raise
     except _DAMAGE + engine.errors():
-        raise DataError(f"{engine.written} cannot read the model; expected a whole file as {tool} saves it") from None
+        raise DataError(
+            f"{engine.written} cannot read the model; expected a whole file as {tool} saves it"
+        ) from None
     parameters: dict[str, Any] = {"engine": tool}
     if engine.find_objective(objective) is not None:
         parameters["loss"] = str(NativeLoss(tool, objective))
-    return parameters, Fitted(model, Record({}, model.n_trees, None, model.n_trees, 0), names, None, levels)
+    return parameters, Fitted(
+        model, Record({}, model.n_trees, None, model.n_trees, 0), names, None, levels
+    )
 
 
 def _lightgbm(content: bytes) -> tuple[FittedModel, str, Names, Levels]:
     text = content.decode().replace("\r\n", "\n").lstrip()
-    head = dict(line.split("=", 1) for line in text.partition("\nTree=0\n")[0].split("\n") if "=" in line)
+    head = dict(
+        line.split("=", 1) for line in text.partition("\nTree=0\n")[0].split("\n") if "=" in line
+    )
     if head["num_tree_per_iteration"] != "1":
-        raise DataError(f"found a model of {head['num_tree_per_iteration']} classes; expected one score per document")
+        raise DataError(
+            f"found a model of {head['num_tree_per_iteration']} classes; expected one score per document"
+        )
     names = tuple(head["feature_names"].split(" "))
     unnamed = all(name == f"Column_{column}" for column, name in enumerate(names))
-    if head["tree_sizes"] != tree_sizes(text):  # by which LightGBM finds the trees, and trusts what it finds
+    if head["tree_sizes"] != tree_sizes(
+        text
+    ):  # by which LightGBM finds the trees, and trusts what it finds
         raise ValueError
     _check_trees(text, len(names))
     model = read_model("lightgbm", text_for_float32(text).encode(), len(names), scale=1.0)
@@ -339,8 +419,16 @@ def _lightgbm(content: bytes) -> tuple[FittedModel, str, Names, Levels]:
     if written and columns:
         of_columns = [names[int(column)] for column in columns[1].split(",")]
         if len(of_columns) == len(found := json.loads(written[1])):
-            levels = {name: tuple(map(level_text, each)) for name, each in zip(of_columns, found, strict=True)}
-    return model, head.get("objective", "").partition(" ")[0], None if unnamed and not levels else names, levels
+            levels = {
+                name: tuple(map(level_text, each))
+                for name, each in zip(of_columns, found, strict=True)
+            }
+    return (
+        model,
+        head.get("objective", "").partition(" ")[0],
+        None if unnamed and not levels else names,
+        levels,
+    )
 
 
 def _check_trees(text: str, n_features: int) -> None:
@@ -351,10 +439,17 @@ def _check_trees(text: str, n_features: int) -> None:
         raise ValueError
     for number, block in enumerate(blocks):
         found = dict(line.split("=", 1) for line in block.split("\n") if line)
-        numbers = {name: [*map(float, found.get(name, "").split())] for name in (*_OF_SPLITS, *_OF_NODES, *_OF_TREES)}
+        numbers = {
+            name: [*map(float, found.get(name, "").split())]
+            for name in (*_OF_SPLITS, *_OF_NODES, *_OF_TREES)
+        }
         leaves, categories = int(found["num_leaves"]), numbers["cat_boundaries"] or [0]
         # A tree of one leaf may leave its fields empty.
-        given = {name: len(numbers[name]) for name in (*_OF_SPLITS, *_OF_NODES) if found.get(name) or leaves > 1}
+        given = {
+            name: len(numbers[name])
+            for name in (*_OF_SPLITS, *_OF_NODES)
+            if found.get(name) or leaves > 1
+        }
         # Every leaf and every split but the first is somebody's child.
         children = sorted(numbers["left_child"] + numbers["right_child"]) if leaves > 1 else [-1]
         whole = (
@@ -362,7 +457,8 @@ def _check_trees(text: str, n_features: int) -> None:
             and all(feature in range(n_features) for feature in numbers["split_feature"])
             and children == [*range(-leaves, 0), *range(1, leaves - 1)]
             and numbers["num_cat"] == [len(categories) - 1]
-            and (len(numbers["cat_threshold"]), len(numbers["leaf_value"])) == (categories[-1], leaves)
+            and (len(numbers["cat_threshold"]), len(numbers["leaf_value"]))
+            == (categories[-1], leaves)
             and (not any(numbers["is_linear"]) or "leaf_const" in found)
             and numbers["shrinkage"]
             and found["Tree"] == str(number)
@@ -372,15 +468,24 @@ def _check_trees(text: str, n_features: int) -> None:
 
 
 def _check_nodes(model: dict[str, Any]) -> None:
-    """Refuse damaged trees of XGBoost, which trusts them too, and does not survive a node that is not there."""
+    """Refuse damaged trees of XGBoost, which trusts them too, and does not survive a node that is
+    not there.
+    """
     if any(model["tree_info"]):  # the number of the output that a tree is for
         raise ValueError
     for tree in model["trees"]:
         left, right, feature, parents = (np.array(tree[name], np.int64) for name in _OF_XGBOOST)
-        sets = (np.array(tree.get(f"categories{name}", []), np.int64) for name in ("", "_nodes", "_segments", "_sizes"))
+        sets = (
+            np.array(tree.get(f"categories{name}", []), np.int64)
+            for name in ("", "_nodes", "_segments", "_sizes")
+        )
         codes, nodes, segments, sizes = sets
         links = np.concatenate([left, right, nodes, parents[1:]])
-        if links.min() < -1 or links.max() >= left.size or np.concatenate([nodes, segments, sizes]).min(initial=0) < 0:
+        if (
+            links.min() < -1
+            or links.max() >= left.size
+            or np.concatenate([nodes, segments, sizes]).min(initial=0) < 0
+        ):
             raise ValueError
         children = np.sort(np.concatenate([left[left >= 0], right[right >= 0]]))
         whole = (
@@ -407,5 +512,7 @@ def _xgboost(content: bytes) -> tuple[FittedModel, str, Names, Levels]:
     names = booster.feature_names
     best = booster.attr("best_iteration")  # XGBRanker predicts with the trees up to it
     kept = booster if best is None else booster[: int(best) + 1]
-    model = engine_named("xgboost").model_class.from_bytes(bytes(kept.save_raw("ubj")), booster.num_features())
+    model = engine_named("xgboost").model_class.from_bytes(
+        bytes(kept.save_raw("ubj")), booster.num_features()
+    )
     return model, given["objective"]["name"], None if names is None else tuple(names), {}

@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-_NUMBERS = {b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
+_NUMBERS = {
+    b"i": ">i1",
+    b"U": ">u1",
+    b"I": ">i2",
+    b"l": ">i4",
+    b"L": ">i8",
+    b"d": ">f4",
+    b"D": ">f8",
+}
 _WORDS = {b"T": True, b"F": False, b"N": None}
 
 
@@ -24,7 +32,9 @@ def from_ubjson(content: bytes) -> Any:
 
     def numbers(kind: bytes, count: int = 1) -> list[Any]:
         form = np.dtype(_NUMBERS[kind])
-        return np.frombuffer(file.read(form.itemsize * count), form, count).tolist() if count else []
+        return (
+            np.frombuffer(file.read(form.itemsize * count), form, count).tolist() if count else []
+        )
 
     def text(kind: bytes) -> str:
         return file.read(numbers(kind)[0]).decode()

@@ -1,4 +1,6 @@
-"""Figures of a page, drawn by Plotly: curves with bands, clouds of points, and what queries gain over a baseline."""
+"""Figures of a page, drawn by Plotly: curves with bands, clouds of points, and what queries gain
+over a baseline.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ from tautrank.significance.paired import bootstrap_interval
 MOST_POINTS = 50_000
 """Most points of a cloud figure; a browser draws each of them as a shape of its own."""
 
-# Control characters that HTML does not allow; in JavaScript they stand in literals, where an escape means the same.
+# Control characters that HTML does not allow; in JavaScript they stand in literals, where an escape
+# means the same.
 _FORBIDDEN = re.compile(r"((?<!\\)(?:\\\\)*)\\?([\x01-\x08\x0b\x0e-\x1f\x7f-\x9f])")
 
 MOST_BARS = 240
@@ -59,11 +62,17 @@ class Curve:
 
     def __post_init__(self) -> None:
         if (self.low is None) != (self.high is None):
-            raise OptionError(f"low, high: found one of them for {self.name!r}; expected both or neither")
+            raise OptionError(
+                f"low, high: found one of them for {self.name!r}; expected both or neither"
+            )
         for field in ("x", "mean", "low", "high"):
             given = getattr(self, field)
             if given is not None:
-                object.__setattr__(self, field, numbers(f"{field} of {self.name!r}", given, "place", np.size(self.x)))
+                object.__setattr__(
+                    self,
+                    field,
+                    numbers(f"{field} of {self.name!r}", given, "place", np.size(self.x)),
+                )
 
 
 def require_plotly() -> Any:
@@ -76,23 +85,31 @@ def plotly_javascript() -> str:
     require_plotly()
     from plotly.offline import get_plotlyjs
 
-    # A browser sees line ends as \n whatever the file has, and the page names the hash of what the browser sees.
+    # A browser sees line ends as \n whatever the file has, and the page names the hash of what the
+    # browser sees.
     text = str(get_plotlyjs()).replace("\r\n", "\n").replace("</script", "<\\/script")
     return _FORBIDDEN.sub(lambda found: f"{found[1]}\\x{ord(found[2]):02x}", text)
 
 
 def curve_figure(
-    curves: Sequence[Curve], *, x_title: str, y_title: str, styles: Styles | None = None, mode: str = "lines+markers"
+    curves: Sequence[Curve],
+    *,
+    x_title: str,
+    y_title: str,
+    styles: Styles | None = None,
+    mode: str = "lines+markers",
 ) -> Any:
-    """Draw lines with bands over a condition (noise, a cutoff, the size of the data), or clouds of points.
+    """Draw lines with bands over a condition (noise, a cutoff, the size of the data), or clouds of
+    points.
 
     Args:
         curves: one curve per system.
         x_title: the condition.
         y_title: what is measured.
-        styles: the styles of all systems of the page, see `system_styles`; by default those of the curves.
-        mode: ``"lines"`` joins the values by lines, ``"lines+markers"`` marks them too, and ``"markers"`` draws clouds
-            of at most `MOST_POINTS` points.
+        styles: the styles of all systems of the page, see `system_styles`; by default those of the
+            curves.
+        mode: ``"lines"`` joins the values by lines, ``"lines+markers"`` marks them too, and
+            ``"markers"`` draws clouds of at most `MOST_POINTS` points.
 
     >>> noise = [0.0, 0.1, 0.2]
     >>> figure = curve_figure(
@@ -103,22 +120,37 @@ def curve_figure(
     """
     lines, total = "lines" in mode, sum(curve.x.size for curve in curves)
     if not lines and total > MOST_POINTS:
-        raise DataError(f"curves: found {total:,} points; expected at most {MOST_POINTS:,}, such as a sample of them")
+        raise DataError(
+            f"curves: found {total:,} points; expected at most {MOST_POINTS:,}, such as a sample of them"
+        )
     styles = styles or system_styles([curve.name for curve in curves])
     figure = require_plotly().Figure()
     # All bands lie behind all lines.
     for curve in curves:
         if curve.low is not None:
             known = ~(np.isnan(curve.low) | np.isnan(curve.high))
-            there, back = (curve.x[known], curve.high[known]), (curve.x[known][::-1], curve.low[known][::-1])
+            there, back = (
+                (curve.x[known], curve.high[known]),
+                (curve.x[known][::-1], curve.low[known][::-1]),
+            )
             x, y = (plain_numbers(np.concatenate(ends)) for ends in zip(there, back, strict=True))
-            area = {"fill": "toself", "fillcolor": band_colour(styles[curve.name].colour), "line": {"width": 0}}
+            area = {
+                "fill": "toself",
+                "fillcolor": band_colour(styles[curve.name].colour),
+                "line": {"width": 0},
+            }
             hidden = {"mode": "lines", "hoverinfo": "skip", "showlegend": False}
             figure.add_scatter(x=x, y=y, **area, **hidden, **trace_name(curve.name))
-    marks: dict[str, Any] = {"size": 8} if lines else {"size": 10 if total < 200 else 6, "opacity": 0.6}
+    marks: dict[str, Any] = (
+        {"size": 8} if lines else {"size": 10 if total < 200 else 6, "opacity": 0.6}
+    )
     for curve in curves:
         style = styles[curve.name]
-        drawn: dict[str, Any] = {"x": plain_numbers(curve.x), "y": plain_numbers(curve.mean), "mode": mode}
+        drawn: dict[str, Any] = {
+            "x": plain_numbers(curve.x),
+            "y": plain_numbers(curve.mean),
+            "mode": mode,
+        }
         drawn["line"] = {"color": style.colour, "dash": style.dash, "width": 2} if lines else None
         drawn["marker"] = {"color": style.colour, "symbol": style.symbol, **marks}
         drawn["hovertemplate"] = "%{y:.4f} at %{x}" if lines else "(%{x:.4g}, %{y:.4g})"
@@ -127,7 +159,13 @@ def curve_figure(
 
 
 def interval_points(
-    name: str, style: SystemStyle, places: Any, ends: Sequence[F64], along: str, size: int, **bars: Any
+    name: str,
+    style: SystemStyle,
+    places: Any,
+    ends: Sequence[F64],
+    along: str,
+    size: int,
+    **bars: Any,
 ) -> dict[str, Any]:
     """Return points with intervals around them, as `figure.add_scatter` takes them.
 
@@ -141,18 +179,26 @@ def interval_points(
         bars: more of Plotly's settings for the intervals.
     """
     low, mean, high = ends
-    error = {"array": plain_numbers(high - mean), "arrayminus": plain_numbers(mean - low), "color": style.colour}
-    drawn: dict[str, Any] = {axis: plain_numbers(mean if axis == along else places) for axis in "xy"}
+    error = {
+        "array": plain_numbers(high - mean),
+        "arrayminus": plain_numbers(mean - low),
+        "color": style.colour,
+    }
+    drawn: dict[str, Any] = {
+        axis: plain_numbers(mean if axis == along else places) for axis in "xy"
+    }
     drawn[f"error_{along}"] = {"type": "data", "symmetric": False, **error, **bars}
     drawn["marker"] = {"color": style.colour, "symbol": style.symbol, "size": size}
     return {**drawn, "mode": "markers", "hovertemplate": f"%{{{along}:+.4f}}", **trace_name(name)}
 
 
 def validation_curves(histories: Mapping[str, Sequence[ArrayLike]]) -> list[Curve]:
-    """Return one curve per system: mean and spread over several trainings of the value after each tree.
+    """Return one curve per system: mean and spread over several trainings of the value after each
+    tree.
 
-    The band is one standard deviation over the trainings to either side. A curve ends with the shortest of its
-    trainings: a mean over those that went on would jump where one stopped. One value is no curve.
+    The band is one standard deviation over the trainings to either side. A curve ends with the
+    shortest of its trainings: a mean over those that went on would jump where one stopped. One
+    value is no curve.
 
     Args:
         histories: for each system, one list per training with one validation value per tree.
@@ -165,14 +211,21 @@ def validation_curves(histories: Mapping[str, Sequence[ArrayLike]]) -> list[Curv
     for name, trainings in histories.items():
         shortest = min((np.asarray(training).size for training in trainings), default=0)
         if shortest > 1:
-            values = np.array([np.asarray(training, np.float64)[:shortest] for training in trainings])
-            mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1) if len(trainings) > 1 else None
+            values = np.array(
+                [np.asarray(training, np.float64)[:shortest] for training in trainings]
+            )
+            mean, spread = (
+                values.mean(axis=0),
+                values.std(axis=0, ddof=1) if len(trainings) > 1 else None,
+            )
             band = () if spread is None else (mean - spread, mean + spread)
             curves.append(Curve(name, np.arange(1, shortest + 1), mean, *band))
     return curves
 
 
-def with_axes(figure: Any, x_title: str, y_title: str, x_axis: Mapping[str, Any] | None = None, **y_axis: Any) -> Any:
+def with_axes(
+    figure: Any, x_title: str, y_title: str, x_axis: Mapping[str, Any] | None = None, **y_axis: Any
+) -> Any:
     """Give a figure its axes and their titles, and return it.
 
     Args:
@@ -185,7 +238,8 @@ def with_axes(figure: Any, x_title: str, y_title: str, x_axis: Mapping[str, Any]
 
 
 def trace_name(name: str) -> dict[str, str]:
-    """Return the name of a trace: Plotly reads it as a kind of HTML, the page's legend takes the group as plain text.
+    """Return the name of a trace: Plotly reads it as a kind of HTML, the page's legend takes the
+    group as plain text.
 
     >>> trace_name("a<b")
     {'name': 'a&lt;b', 'legendgroup': 'a<b'}
@@ -212,7 +266,8 @@ def shortened(name: str) -> str:
 
 
 def plain_numbers(values: F64) -> list[float | None]:
-    """Return numbers as JSON has them: a list that can be read in the page's source, with null for NaN.
+    """Return numbers as JSON has them: a list that can be read in the page's source, with null for
+    NaN.
 
     >>> plain_numbers(np.array([0.5, np.nan]))
     [0.5, None]
@@ -231,11 +286,11 @@ class QueryGains:
         unit: what is gained: the name of the metric.
         baseline: the name of the baseline.
         values: the baseline's values, one per query; NaN where the query is skipped.
-        gains: for each other system one number per query, above 0 where it is better than the baseline; NaN where
-            the query is skipped.
+        gains: for each other system one number per query, above 0 where it is better than the
+            baseline; NaN where the query is skipped.
         higher_is_better: whether a high value of the baseline means an easy query.
-        trial_of: the trial of each query, where trials test on different queries; None where all trials test on the
-            same queries, and numbers are means over trials.
+        trial_of: the trial of each query, where trials test on different queries; None where all
+            trials test on the same queries, and numbers are means over trials.
         overlap: held-out over training size of the trials, see `interval_over_trials`.
     """
 
@@ -260,24 +315,32 @@ def same_queries(protocol: Protocol) -> bool:
     return isinstance(protocol, FixedParts | OnItself | GivenSplits)
 
 
-def query_gains(result: Comparison, condition: str, name: str, systems: Sequence[str] = ()) -> QueryGains | None:
-    """Return what each test query gains over the baseline in the trials that all systems have finished.
+def query_gains(
+    result: Comparison, condition: str, name: str, systems: Sequence[str] = ()
+) -> QueryGains | None:
+    """Return what each test query gains over the baseline in the trials that all systems have
+    finished.
 
-    Trials on the same queries give one number per query, the mean over trials; other trials one number per query of
-    each trial.
+    Trials on the same queries give one number per query, the mean over trials; other trials one
+    number per query of each trial.
 
     Args:
         result: the result of a comparison or a study.
         condition: the name of the condition.
         name: the name of the metric.
-        systems: the systems to compare with the baseline; by default all that have finished a trial.
+        systems: the systems to compare with the baseline; by default all that have finished a
+            trial.
 
     Returns:
         None where no trial can be compared.
     """
     study = result.plan.study
     shown = dict.fromkeys((study.baseline, *(systems or study.system_names)))
-    found = {system: by_trial for system in shown if (by_trial := result.by_trial(condition, system, name))}
+    found = {
+        system: by_trial
+        for system in shown
+        if (by_trial := result.by_trial(condition, system, name))
+    }
     common = sorted(set.intersection(*map(set, found.values()))) if found else []
     if study.baseline not in found or len(found) < 2 or not common:
         return None
@@ -287,12 +350,19 @@ def query_gains(result: Comparison, condition: str, name: str, systems: Sequence
     baseline = values.pop(study.baseline)
     higher = result.cell(condition, study.baseline, name).higher_is_better
     gains = {system: v - baseline if higher else baseline - v for system, v in values.items()}
-    trial_of = None if same else np.repeat(np.array(common, np.int64), [found[study.baseline][t].size for t in common])
+    trial_of = (
+        None
+        if same
+        else np.repeat(np.array(common, np.int64), [found[study.baseline][t].size for t in common])
+    )
     return QueryGains(name, study.baseline, baseline, gains, higher, trial_of, result.overlap)
 
 
-def gain_sections(found: QueryGains, styles: Styles | None = None, under: str = "") -> Iterator[FigureSection]:
-    """Draw the gain of each query and the gain by difficulty; nothing where there are fewer than ten queries.
+def gain_sections(
+    found: QueryGains, styles: Styles | None = None, under: str = ""
+) -> Iterator[FigureSection]:
+    """Draw the gain of each query and the gain by difficulty; nothing where there are fewer than
+    ten queries.
 
     Args:
         found: the gains of at least one system.
@@ -311,7 +381,8 @@ def gain_sections(found: QueryGains, styles: Styles | None = None, under: str = 
 
 
 def sorted_bars(gains: ArrayLike, most: int = MOST_BARS) -> F64:
-    """Return gains in increasing order; if there are more than `most`, means of neighbours, as even as possible.
+    """Return gains in increasing order; if there are more than `most`, means of neighbours, as even
+    as possible.
 
     Args:
         gains: one number per query, at least one of them; NaN is left out.
@@ -332,12 +403,21 @@ def _bar_section(found: QueryGains, styles: Styles, under: str) -> FigureSection
     bars_of = {name: sorted_bars(gains) for name, gains in found.gains.items()}
     panels = len(bars_of)
     titles, spacing = [escaped(shortened(name)) for name in bars_of], 0.27 / panels
-    figure = make_subplots(panels, 1, shared_xaxes=True, vertical_spacing=spacing, subplot_titles=titles)
+    figure = make_subplots(
+        panels, 1, shared_xaxes=True, vertical_spacing=spacing, subplot_titles=titles
+    )
     # One scale for all panels: a bar twice as high is twice the gain, whatever the system.
     highest = max(float(np.abs(bars).max(initial=0.0)) for bars in bars_of.values()) or 1.0
     for row, (name, bars) in enumerate(bars_of.items(), 1):
-        places, width = (np.arange(bars.size) + 0.5) * 100 / max(1, bars.size), 100 / max(1, bars.size)
-        drawn: dict[str, Any] = {"x": plain_numbers(places), "y": plain_numbers(bars), "width": width}
+        places, width = (
+            (np.arange(bars.size) + 0.5) * 100 / max(1, bars.size),
+            100 / max(1, bars.size),
+        )
+        drawn: dict[str, Any] = {
+            "x": plain_numbers(places),
+            "y": plain_numbers(bars),
+            "width": width,
+        }
         drawn["marker"] = {"color": styles[name].colour, "line": {"width": 0}}
         figure.add_bar(**drawn, hovertemplate="%{y:+.4f}", row=row, col=1, **trace_name(name))
     figure.update_annotations(x=0, xanchor="left", font={"size": 13})
@@ -347,17 +427,31 @@ def _bar_section(found: QueryGains, styles: Styles, under: str) -> FigureSection
     figure.update_yaxes(title={"text": escaped(f"gain in {found.unit}")}, row=(panels + 1) // 2)
     figure.update_layout(height=90 + _PANEL * panels, showlegend=False)
     counts = {name: win_tie_loss(gains) for name, gains in found.gains.items()}
-    whose = "each test query, mean over trainings," if found.trial_of is None else "each test query of each trial"
+    whose = (
+        "each test query, mean over trainings,"
+        if found.trial_of is None
+        else "each test query of each trial"
+    )
     caption = f"What {whose} gains or loses against {found.baseline} in {found.unit}, sorted in each panel."
     together = math.ceil(max(map(sum, counts.values())) / MOST_BARS)
-    caption += f" A bar is the mean of up to {together} neighbours in that order." if together > 1 else ""
-    summary = [f"{name} wins {won}, ties {tied} and loses {lost}" for name, (won, tied, lost) in counts.items()]
+    caption += (
+        f" A bar is the mean of up to {together} neighbours in that order." if together > 1 else ""
+    )
+    summary = [
+        f"{name} wins {won}, ties {tied} and loses {lost}"
+        for name, (won, tied, lost) in counts.items()
+    ]
     title = f"Gain of each query over {found.baseline}{under}"
-    return FigureSection(title, figure, caption, f"Sorted bars, one per query: {'; '.join(summary)}.")
+    return FigureSection(
+        title, figure, caption, f"Sorted bars, one per query: {'; '.join(summary)}."
+    )
 
 
-def difficulty_groups(baseline: ArrayLike, groups: int = _GROUPS, *, higher_is_better: bool = True) -> list[I64]:
-    """Cut queries at the quantiles of a baseline's values, and return the numbers of each group, the hardest first.
+def difficulty_groups(
+    baseline: ArrayLike, groups: int = _GROUPS, *, higher_is_better: bool = True
+) -> list[I64]:
+    """Cut queries at the quantiles of a baseline's values, and return the numbers of each group,
+    the hardest first.
 
     Queries of equal value stay together, so that groups may differ in size, or be fewer.
 
@@ -388,32 +482,52 @@ def _difficulty_section(found: QueryGains, styles: Styles, under: str) -> Figure
         means = np.array([gains[group].mean() for group in groups])
         low, high = np.array([_group_interval(found, gains, group) for group in groups]).T
         drawn_intervals |= not np.isnan(low).all()
-        summary.append(f"{name} gains {means[0]:+.4f} on the hardest and {means[-1]:+.4f} on the easiest")
+        summary.append(
+            f"{name} gains {means[0]:+.4f} on the hardest and {means[-1]:+.4f} on the easiest"
+        )
         # Side by side within the middle six tenths of a group's place.
         places = np.arange(len(groups)) + 0.6 * ((i + 0.5) / len(found.gains) - 0.5)
-        drawn = interval_points(name, styles[name], places, (low, means, high), "y", 9, thickness=1.5, width=3)
+        drawn = interval_points(
+            name, styles[name], places, (low, means, high), "y", 9, thickness=1.5, width=3
+        )
         figure.add_scatter(**drawn)
     labels = [f"{_format_range(found.values[group])}<br>n = {group.size:,}" for group in groups]
-    x_axis = {"tickvals": list(range(len(groups))), "ticktext": labels, "tickangle": 0, "tickfont": {"size": 12}}
+    x_axis = {
+        "tickvals": list(range(len(groups))),
+        "ticktext": labels,
+        "tickangle": 0,
+        "tickfont": {"size": 12},
+    }
     x_axis |= {"range": [-0.5, len(groups) - 0.5], "showgrid": False, "zeroline": False}
     x_title = f"{found.unit} of {shortened(found.baseline)}, hardest queries first"
     with_axes(figure, x_title, f"mean gain in {found.unit}", x_axis, zeroline=True)
-    how = "bootstrap intervals over queries" if found.trial_of is None else "confidence intervals over trials"
+    how = (
+        "bootstrap intervals over queries"
+        if found.trial_of is None
+        else "confidence intervals over trials"
+    )
     how += widened(found.overlap) if found.trial_of is not None else ""
     caption = f"Mean gain over {found.baseline} in {found.unit} by how hard a query is for {found.baseline}"
     caption += f", with 95 % {how}" if drawn_intervals else ""
     caption += f". The groups are made from the values of {found.baseline} itself, so part of the gain on the hardest "
     caption += "and of the loss on the easiest queries is regression to the mean."
-    return FigureSection(f"Gain by difficulty of the query{under}", figure, caption, f"Points: {'; '.join(summary)}.")
+    return FigureSection(
+        f"Gain by difficulty of the query{under}", figure, caption, f"Points: {'; '.join(summary)}."
+    )
 
 
 def widened(overlap: float) -> str:
-    """Return the clause that says why intervals over trials are wide, if their training queries overlap.
+    """Return the clause that says why intervals over trials are wide, if their training queries
+    overlap.
 
     >>> widened(0.0)
     ''
     """
-    return ", widened for the training queries that trials share (Nadeau and Bengio)" if overlap else ""
+    return (
+        ", widened for the training queries that trials share (Nadeau and Bengio)"
+        if overlap
+        else ""
+    )
 
 
 def _group_interval(found: QueryGains, gains: F64, queries: I64) -> tuple[float, float]:
@@ -422,7 +536,8 @@ def _group_interval(found: QueryGains, gains: F64, queries: I64) -> tuple[float,
     if found.trial_of is None:
         low, high = bootstrap_interval(gained) if gained.size > 1 else (gained[0], gained[0])
         return float(low), float(high)
-    # A query may come up in several trials: a bootstrap over all of them would count it several times.
+    # A query may come up in several trials: a bootstrap over all of them would count it several
+    # times.
     trials, place = np.unique(found.trial_of[queries], return_inverse=True)
     by_trial = np.bincount(place, gained, trials.size) / np.bincount(place, minlength=trials.size)
     low, high = interval_over_trials(by_trial, found.overlap)
@@ -431,9 +546,11 @@ def _group_interval(found: QueryGains, gains: F64, queries: I64) -> tuple[float,
 
 
 def interval_over_trials(differences: ArrayLike, overlap: float) -> tuple[float, float]:
-    """Return the 95 % confidence interval of a mean over trials whose training queries overlap; NaN for one trial.
+    """Return the 95 % confidence interval of a mean over trials whose training queries overlap; NaN
+    for one trial.
 
-    mean ± t(J - 1) sqrt((1/J + overlap) var): what `tautrank.corrected_resampled_t_test` does not reject at 5%.
+    mean ± t(J - 1) sqrt((1/J + overlap) var): what `tautrank.corrected_resampled_t_test` does not
+    reject at 5%.
 
     Args:
         differences: one number per trial.
@@ -449,4 +566,6 @@ def interval_over_trials(differences: ArrayLike, overlap: float) -> tuple[float,
 
 def _format_range(values: F64) -> str:
     low, high = f"{values.min():.3g}", f"{values.max():.3g}"
-    return low if low == high else f"{low}<br>to {high}"  # on two lines, so that five of them fit a phone
+    return (
+        low if low == high else f"{low}<br>to {high}"
+    )  # on two lines, so that five of them fit a phone

@@ -1,4 +1,6 @@
-"""One self-contained HTML page made of sections: it needs no network, and suits phones, dark screens and paper."""
+"""One self-contained HTML page made of sections: it needs no network, and suits phones, dark
+screens and paper.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,8 @@ class Text(Section):
 
 @dataclass(frozen=True)
 class TableSection(Section):
-    """A table that scrolls in its box, sorts by a click on a heading, and is also there as CSV and LaTeX.
+    """A table that scrolls in its box, sorts by a click on a heading, and is also there as CSV and
+    LaTeX.
 
     Args:
         title: the heading.
@@ -82,7 +85,11 @@ class TableSection(Section):
     def body(self, name: str, level: int) -> str:
         """Return the table, its note, and its other forms."""
         columns, rows = self.table.columns, self.table.rows
-        note = f'<p class="note" id="{name}-note">{html.escape(self.table.note)}</p>\n' if self.table.note else ""
+        note = (
+            f'<p class="note" id="{name}-note">{html.escape(self.table.note)}</p>\n'
+            if self.table.note
+            else ""
+        )
         described = f' aria-describedby="{name}-note"' if note else ""
         body = "\n".join(f"<tr>{''.join(map(_body_cell, columns, row))}</tr>" for row in rows)
         table = (
@@ -92,7 +99,9 @@ class TableSection(Section):
             f"<tbody>\n{body}\n</tbody></table></div>\n{note}"
         )
         if self.folded:
-            table = f"<details><summary>Show {counted(len(rows), 'row')}</summary>\n{table}</details>\n"
+            table = (
+                f"<details><summary>Show {counted(len(rows), 'row')}</summary>\n{table}</details>\n"
+            )
         return (
             f'{table}<details class="forms"><summary>This table as CSV and LaTeX</summary>\n'
             f"<p>CSV</p>\n{_preformatted(self.table.to_csv())}\n"
@@ -153,7 +162,10 @@ class Facts(Section):
 
     def body(self, name: str, level: int) -> str:
         """Return a description list."""
-        pairs = (f"<div><dt>{html.escape(n)}</dt><dd>{html.escape(v)}</dd></div>" for n, v in self.facts.items())
+        pairs = (
+            f"<div><dt>{html.escape(n)}</dt><dd>{html.escape(v)}</dd></div>"
+            for n, v in self.facts.items()
+        )
         return "<dl>\n" + "\n".join(pairs) + "\n</dl>"
 
 
@@ -175,7 +187,9 @@ class Code(Section):
 
     def body(self, name: str, level: int) -> str:
         """Return the paragraphs and the code."""
-        return "\n".join([*(f"<p>{html.escape(p)}</p>" for p in self.paragraphs), _preformatted(self.code)])
+        return "\n".join(
+            [*(f"<p>{html.escape(p)}</p>" for p in self.paragraphs), _preformatted(self.code)]
+        )
 
 
 @dataclass(frozen=True)
@@ -207,10 +221,11 @@ class Page:
 
     Args:
         title: the title of the page and of the browser's tab.
-        sections: `Text`, `TableSection`, `FigureSection`, `Facts`, `Code`, `Group`, or any other `Section`.
+        sections: `Text`, `TableSection`, `FigureSection`, `Facts`, `Code`, `Group`, or any other
+            `Section`.
         lead: the question the page answers, or the claim it makes.
-        interactive: whether tables sort and figures are drawn. If not, the page has no script, and figures are
-            refused.
+        interactive: whether tables sort and figures are drawn. If not, the page has no script, and
+            figures are refused.
 
     >>> page = Page(
     ...     "Noise in the labels",
@@ -233,10 +248,11 @@ class Page:
     interactive: bool = True
 
     def to_html(self, path: PathLike | None = None) -> str:
-        """Return the page as one file that contains all it needs and forbids the browser to fetch anything.
+        """Return the page as one file that contains all it needs and forbids the browser to fetch
+        anything.
 
-        Only the scripts added by this method run: the content security policy names their hashes, so that a script
-        that came in with somebody's data does not run.
+        Only the scripts added by this method run: the content security policy names their hashes,
+        so that a script that came in with somebody's data does not run.
 
         Args:
             path: a file to write the page to as well.
@@ -244,12 +260,17 @@ class Page:
         >>> Page("a <b>", interactive=False).to_html().count("a &lt;b&gt;")
         2
         """
-        scripts = list(dict.fromkeys(script for section in self.sections for script in section.scripts()))
+        scripts = list(
+            dict.fromkeys(script for section in self.sections for script in section.scripts())
+        )
         if scripts and not self.interactive:
             raise OptionError("interactive: found False for a page with figures; expected True")
         if self.interactive:
             scripts.append(packaged("page.js"))
-        hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+        hashes = (
+            base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+            for script in scripts
+        )
         data = [data_script("dark-colours", dark_counterparts())] if scripts else []
         titles = enumerate((html.escape(section.title) for section in self.sections), 1)
         links = "".join(f'<li><a href="#section-{i}">{title}</a></li>' for i, title in titles)
@@ -258,9 +279,13 @@ class Page:
             title=html.escape(self.title),
             style=packaged("page.css"),
             lead=f'<p class="lead">{html.escape(self.lead)}</p>\n' if self.lead else "",
-            contents=f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n' if len(self.sections) > 2 else "",
+            contents=f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n'
+            if len(self.sections) > 2
+            else "",
             sections=_sections(self.sections, "section", 2),
-            scripts="".join(f"{script}\n" for script in [*data, *(f"<script>{s}</script>" for s in scripts)]),
+            scripts="".join(
+                f"{script}\n" for script in [*data, *(f"<script>{s}</script>" for s in scripts)]
+            ),
         )
         return also_written(text, path)
 
@@ -281,7 +306,9 @@ def _preformatted(text: str) -> str:
 def _heading_cell(column: Column) -> str:
     words = ' class="words"' if column.words else ""
     high_first = " data-high-first" if column.high_first else ""
-    return f'<th scope="col"{words}{high_first}>{html.escape(column.title or column.fields[0])}</th>'
+    return (
+        f'<th scope="col"{words}{high_first}>{html.escape(column.title or column.fields[0])}</th>'
+    )
 
 
 def _body_cell(column: Column, cell: Cell) -> str:
@@ -298,13 +325,16 @@ def _plain_figure(figure: Any) -> dict[str, Any]:
     """Return data and layout alone: the page has its own colours for background, text and grid."""
     plain: Any = json.loads(figure.to_json()) if hasattr(figure, "to_json") else figure
     if not isinstance(plain, Mapping) or "data" not in plain:
-        raise DataError(f"figure: found {type(figure).__name__}; expected a Plotly figure, or its data and layout")
+        raise DataError(
+            f"figure: found {type(figure).__name__}; expected a Plotly figure, or its data and layout"
+        )
     layout = {name: value for name, value in plain.get("layout", {}).items() if name != "template"}
     return {"data": plain["data"], "layout": layout}
 
 
 def data_script(name: str, value: Any) -> str:
-    """Return a script element with JSON in which no HTML parser sees the end of a script or the start of a comment.
+    """Return a script element with JSON in which no HTML parser sees the end of a script or the
+    start of a comment.
 
     Args:
         name: the id of the element.
@@ -313,7 +343,9 @@ def data_script(name: str, value: Any) -> str:
     try:
         text = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     except ValueError:
-        raise DataError("figure: found NaN or infinity; expected finite numbers, or None for a gap") from None
+        raise DataError(
+            "figure: found NaN or infinity; expected finite numbers, or None for a gap"
+        ) from None
     text = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     return f'<script type="application/json" id="{name}">{text}</script>'
 
@@ -327,18 +359,38 @@ def packaged(name: str) -> str:
     return files("tautrank.report").joinpath(name).read_text(encoding="utf-8")
 
 
-# ---- Colours, dashes and shapes of systems: colour-blind readers can tell them apart, on paper and on a dark screen
+# ---- Colours, dashes and shapes of systems: colour-blind readers can tell them apart, on paper and
+# on a dark screen
 
-# Chosen by search: far apart for normal, red-blind, green-blind and blue-blind eyes, and against the background. Both
-# have the same hue in the same place, so that "the blue one" stays the blue one.
+# Chosen by search: far apart for normal, red-blind, green-blind and blue-blind eyes, and against
+# the background. Both have the same hue in the same place, so that "the blue one" stays the blue
+# one.
 LIGHT_COLOURS = (
-    "#2290fa", "#cc7e07", "#047966", "#e237ac", "#1a080a", "#623e00", "#491ebe",
-    "#171961", "#411f09", "#7f01fb", "#94570c",
-)  # fmt: skip
+    "#2290fa",
+    "#cc7e07",
+    "#047966",
+    "#e237ac",
+    "#1a080a",
+    "#623e00",
+    "#491ebe",
+    "#171961",
+    "#411f09",
+    "#7f01fb",
+    "#94570c",
+)
 DARK_COLOURS = (
-    "#72a7ff", "#f38924", "#21dcc8", "#bc5ca0", "#ffffff", "#ffdc2b", "#7e54ff",
-    "#97a4bf", "#e01609", "#933fbc", "#a38b6f",
-)  # fmt: skip
+    "#72a7ff",
+    "#f38924",
+    "#21dcc8",
+    "#bc5ca0",
+    "#ffffff",
+    "#ffdc2b",
+    "#7e54ff",
+    "#97a4bf",
+    "#e01609",
+    "#933fbc",
+    "#a38b6f",
+)
 
 # Colour is never the only sign: lines differ in their dashes and points in their shapes.
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
@@ -364,7 +416,8 @@ Styles: TypeAlias = Mapping[str, SystemStyle]
 
 
 def system_styles(names: Sequence[str]) -> dict[str, SystemStyle]:
-    """Return one style per system, by position, so that a system looks the same in all figures of a page.
+    """Return one style per system, by position, so that a system looks the same in all figures of a
+    page.
 
     Colours repeat after eleven systems, with other dashes and shapes.
 
@@ -397,7 +450,8 @@ def band_colour(colour: str) -> str:
 
 
 def dark_counterparts() -> dict[str, str]:
-    """Map every colour of systems and bands on a light background to its counterpart on a dark background.
+    """Map every colour of systems and bands on a light background to its counterpart on a dark
+    background.
 
     >>> dark_counterparts()["#2290fa"]
     '#72a7ff'

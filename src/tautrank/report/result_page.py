@@ -32,10 +32,12 @@ def result_page(result: Result, *, figures: bool = False, command: str | None = 
     """Build the page of a comparison, a search or a study.
 
     Args:
-        result: the result of `tautrank.compare`, `tautrank.tune` or `run_study`; a study need not be finished.
-        figures: whether to draw figures; without them the page has no script, and Plotly is not needed. The page of a
-            study always has them.
-        command: the command that reproduces a comparison; by default the page shows the call in Python.
+        result: the result of `tautrank.compare`, `tautrank.tune` or `run_study`; a study need not
+            be finished.
+        figures: whether to draw figures; without them the page has no script, and Plotly is not
+            needed. The page of a study always has them.
+        command: the command that reproduces a comparison; by default the page shows the call in
+            Python.
 
     >>> from tautrank.papers import Budget, find_study, run_study
     >>> result = run_study(find_study("xe-figure1"), budget=Budget(trials=1))
@@ -60,9 +62,17 @@ def result_page(result: Result, *, figures: bool = False, command: str | None = 
         sections.append(Group("Figures", drawn))
     if result.failures:
         failures = [[failure.title, failure.error] for failure in result.failures]
-        sections.append(TableSection("Trials that failed", ReportTable.of(["trial", "error"], failures)))
+        sections.append(
+            TableSection("Trials that failed", ReportTable.of(["trial", "error"], failures))
+        )
     study = result.plan.study
-    ran = "What was measured" if study.measures_only else "What was compared" if study.given else "What was trained"
+    ran = (
+        "What was measured"
+        if study.measures_only
+        else "What was compared"
+        if study.given
+        else "What was trained"
+    )
     settings: list[Section] = [Facts("What was run", settings_of(result))]
     settings.append(TableSection(ran, run_table(result), folded=True))
     if result.plan.data.held:
@@ -86,12 +96,16 @@ def _data_table(result: Comparison) -> ReportTable:
     rows = []
     for number, split in enumerate(result.plan.data.held, 1):
         parts = {name: part for name, part in split._asdict().items() if part is not None}
-        rows += [(number, name, part.n_queries, part.n_documents, part.n_features) for name, part in parts.items()]
+        rows += [
+            (number, name, part.n_queries, part.n_documents, part.n_features)
+            for name, part in parts.items()
+        ]
     return ReportTable.of(["split", "part", "queries", "documents", "features"], rows)
 
 
 def answer(result: Comparison) -> list[str]:
-    """Return the result in words: the verdict on a claim, what is missing, and which system is best.
+    """Return the result in words: the verdict on a claim, what is missing, and which system is
+    best.
 
     Args:
         result: the result of a comparison or a study.
@@ -99,7 +113,10 @@ def answer(result: Comparison) -> list[str]:
     plan, study = result.plan, result.plan.study
     found = []
     if isinstance(result, StudyResult) and result.n_done and result.verdicts:
-        own, tested = (_counts([getattr(v, test).verdict for v in result.verdicts]) for test in ("own", "tested"))
+        own, tested = (
+            _counts([getattr(v, test).verdict for v in result.verdicts])
+            for test in ("own", "tested")
+        )
         counts = tested if own == tested else f"{tested}; by the paper's own test: {own}"
         comparisons = counted(len(result.verdicts), "comparison")
         found.append(f"{_WHOLE[result.verdict]}. Verdicts on {comparisons}: {counts}.")
@@ -107,7 +124,9 @@ def answer(result: Comparison) -> list[str]:
     if result.n_done < plan.size:
         things = "measurements" if study.measures_only else "trainings"
         failed = f", {len(result.failures)} failed" if result.failures else ""
-        found.append(f"{result.n_done:,} of {plan.size:,} {things} are done{failed}; all numbers are about these.")
+        found.append(
+            f"{result.n_done:,} of {plan.size:,} {things} are done{failed}; all numbers are about these."
+        )
     if result.n_constant:
         found.append(f"{result.n_constant} of the models found no split and rank nothing.")
     if len(study.conditions) == 1 and not study.measures_only:
@@ -123,14 +142,34 @@ def _counts(verdicts: Sequence[str]) -> str:
 
 
 def _leads(result: Comparison, condition: str, names: Sequence[str]) -> list[str]:
-    """Which system is best on each metric; one sentence for all of them where none is shown to be better."""
+    """Which system is best on each metric; one sentence for all of them where none is shown to be
+    better.
+    """
     study = result.plan.study
-    known = {name: [cell for cell in result.across(condition, name) if cell.means.size] for name in names}
-    skipped = [f"{name}: every query was skipped." for name, cells in known.items() if not cells and result.n_done]
-    best = [max(cells, key=lambda c: c.mean if c.higher_is_better else -c.mean) for cells in known.values() if cells]
+    known = {
+        name: [cell for cell in result.across(condition, name) if cell.means.size] for name in names
+    }
+    skipped = [
+        f"{name}: every query was skipped."
+        for name, cells in known.items()
+        if not cells and result.n_done
+    ]
+    best = [
+        max(cells, key=lambda c: c.mean if c.higher_is_better else -c.mean)
+        for cells in known.values()
+        if cells
+    ]
     tested = [cell.tested for cells in known.values() for cell in cells if cell.tested]
-    if len(best) > 1 and tested and not isinstance(result, StudyResult) and all(t.verdict != HOLDS for t in tested):
-        leaders = {cell.system: [f"{c.mean:.4f} {c.metric}" for c in best if c.system == cell.system] for cell in best}
+    if (
+        len(best) > 1
+        and tested
+        and not isinstance(result, StudyResult)
+        and all(t.verdict != HOLDS for t in tested)
+    ):
+        leaders = {
+            cell.system: [f"{c.mean:.4f} {c.metric}" for c in best if c.system == cell.system]
+            for cell in best
+        }
         means = "; ".join(f"{system} with {', '.join(found)}" for system, found in leaders.items())
         none = f"No system is significantly better than {study.baseline} on any metric."
         return [*skipped, f"{none} The best means, which may be chance: {means}."]
@@ -148,7 +187,8 @@ def _lead(best: CellResult, baseline: str) -> str:
 
 
 def settings_of(result: Comparison) -> dict[str, str]:
-    """Return settings, versions and seeds: what a reader needs to trust the numbers, or to doubt them.
+    """Return settings, versions and seeds: what a reader needs to trust the numbers, or to doubt
+    them.
 
     Args:
         result: the result of a comparison or a study.
@@ -161,13 +201,19 @@ def settings_of(result: Comparison) -> dict[str, str]:
         # The claim and the verdict are at the top of the page.
         ran = result.plan.study
         own = {"study": f"{ran.name}, version {ran.version}"}
-        own |= {what: how for what, how in facts(result).items() if what not in ("claim", "verdict", "note")}
+        own |= {
+            what: how
+            for what, how in facts(result).items()
+            if what not in ("claim", "verdict", "note")
+        }
         own["conditions"] = f"{ran.axis}: {', '.join(study.condition_names)}" if ran.axis else ""
         own["what the paper leaves open"] = ran.note
     elif study.given:
         own, seeds = {"judgments": ", ".join(plan.data.given), "level": f"{result.alpha:g}"}, []
     else:
-        repeats = f"{plan.budget.trials}" + (f", other {vary(result)} in each" if vary(result) else "")
+        repeats = f"{plan.budget.trials}" + (
+            f", other {vary(result)} in each" if vary(result) else ""
+        )
         own = {"repeats": repeats, "level": f"{result.alpha:g}"}
         own["configurations tried"] = str(plan.budget.configurations or "none: parameters as given")
     settings = {
@@ -181,14 +227,19 @@ def settings_of(result: Comparison) -> dict[str, str]:
         "hash of the data": ", ".join(mark for _, mark in plan.fingerprints),
         "store created": result.meta.get("created", ""),
         "command as typed": result.meta.get("command", ""),
-        "run with": ", ".join((f"tautrank {result.meta.get('tautrank', now)}", *result.trained_with)),
+        "run with": ", ".join(
+            (f"tautrank {result.meta.get('tautrank', now)}", *result.trained_with)
+        ),
         "page written with": f"tautrank {now}, Python {platform.python_version()}, NumPy {np.__version__}",
     }
     return {name: text for name, text in settings.items() if text}
 
 
 def _reproduction(result: Comparison, typed: str | None) -> Code:
-    again, how = typed or python_call(result), "The same command on the same files gives the same numbers."
+    again, how = (
+        typed or python_call(result),
+        "The same command on the same files gives the same numbers.",
+    )
     if not isinstance(result, StudyResult):
         how = how if typed else "The same call on the same data gives the same numbers."
     elif CATALOGUE.get(result.plan.study.name) == result.plan.study:
@@ -201,14 +252,23 @@ def _reproduction(result: Comparison, typed: str | None) -> Code:
 
 
 def command(result: StudyResult) -> str:
-    """Return the commands that run a study of the catalogue again, with every option given, and write this page.
+    """Return the commands that run a study of the catalogue again, with every option given, and
+    write this page.
 
     Args:
         result: the result of a study.
     """
     plan, budget, name = result.plan, result.plan.budget, result.plan.study.name
-    how: dict[str, Any] = {"data": plan.data.given, "fold": plan.data.fold, "recipe": plan.recipe or None}
-    trees = {} if plan.study.measures_only else {"configs": budget.configurations, "trees": budget.trees}
+    how: dict[str, Any] = {
+        "data": plan.data.given,
+        "fold": plan.data.fold,
+        "recipe": plan.recipe or None,
+    }
+    trees = (
+        {}
+        if plan.study.measures_only
+        else {"configs": budget.configurations, "trees": budget.trees}
+    )
     how |= {"trials": budget.trials, **trees, "seed": plan.seed, "jobs": plan.n_jobs}
     return f"{command_line('tautrank', 'study', 'run', name, **how)}\ntautrank study report {name}.db -o {name}.html"
 
@@ -223,17 +283,41 @@ def python_call(result: Comparison) -> str:
     if isinstance(result, StudyResult):
         data = plan.data.given[0] if len(plan.data.given) == 1 else list(plan.data.given)
         chosen = {"fold": plan.data.fold, "recipe": result.plan.recipe or None}
-        given = {"budget": plan.budget, **{name: value for name, value in chosen.items() if value is not None}}
+        given = {
+            "budget": plan.budget,
+            **{name: value for name, value in chosen.items() if value is not None},
+        }
         return _call("run_study", f"study, {data!r}", **given, seed=plan.seed, n_jobs=plan.n_jobs)
-    tested = {"alpha": result.alpha, "baseline": study.baseline, "pairs": result.pairs, **study.parameters}
+    tested = {
+        "alpha": result.alpha,
+        "baseline": study.baseline,
+        "pairs": result.pairs,
+        **study.parameters,
+    }
     if study.given:
         runs = repr({s.name: s.runs[0] if len(s.runs) == 1 else list(s.runs) for s in study.given})
-        runs = "runs" if any(run.startswith("runs[") for s in study.given for run in s.runs) else runs  # no files
+        runs = (
+            "runs" if any(run.startswith("runs[") for s in study.given for run in s.runs) else runs
+        )  # no files
         judged = "judged" if plan.data.given == (MEMORY,) else repr(plan.data.given[0])
-        return _call("tr.compare_runs", f"{runs},\n    {judged}", metrics=list(study.metrics), **tested)
+        return _call(
+            "tr.compare_runs", f"{runs},\n    {judged}", metrics=list(study.metrics), **tested
+        )
     losses = [s.loss if isinstance(s, System) and s == System(s.loss) else s for s in study.systems]
-    how = {"repeats": plan.budget.trials, "vary": vary(result), "seed": plan.seed, "tune": plan.budget.configurations}
-    return _call("tr.compare", "train, valid, test", losses=losses, metrics=list(study.metrics), **how, **tested)
+    how = {
+        "repeats": plan.budget.trials,
+        "vary": vary(result),
+        "seed": plan.seed,
+        "tune": plan.budget.configurations,
+    }
+    return _call(
+        "tr.compare",
+        "train, valid, test",
+        losses=losses,
+        metrics=list(study.metrics),
+        **how,
+        **tested,
+    )
 
 
 def _call(function: str, data: str, **options: Any) -> str:

@@ -1,4 +1,6 @@
-"""Two rankings of the same queries side by side: what moved, where it gained or lost, and which features say so."""
+"""Two rankings of the same queries side by side: what moved, where it gained or lost, and which
+features say so.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ _REASONS = 4
 
 @dataclass(frozen=True)
 class Rankings(Section):
-    """The queries in a list to search and sort; the chosen one as two columns of documents with the moves between them.
+    """The queries in a list to search and sort; the chosen one as two columns of documents with the
+    moves between them.
 
     Args:
         title: the heading.
@@ -55,11 +58,12 @@ def side_by_side(
     names: Sequence[str] = ("A", "B"),
     documents: int = 20,
 ) -> Page:
-    """Return a page with two rankings of the same queries side by side; ``page.to_html(path)`` writes it.
+    """Return a page with two rankings of the same queries side by side; ``page.to_html(path)``
+    writes it.
 
-    For each query it shows the first documents of both rankings, with their labels and moves, and for models the
-    features that weigh most in their scores (exact TreeSHAP). If there are more than 1,000 queries, the page has the
-    1,000 whose metric changed most.
+    For each query it shows the first documents of both rankings, with their labels and moves, and
+    for models the features that weigh most in their scores (exact TreeSHAP). If there are more than
+    1,000 queries, the page has the 1,000 whose metric changed most.
 
     Args:
         a, b: rankers, or the scores of all documents from any tool.
@@ -88,7 +92,9 @@ def side_by_side(
     some = data.subset(chosen)
     rows = np.isin(query_of(data.offsets), chosen)
     ranks = np.empty((2, some.n_documents), dtype=np.int64)
-    for found, each in zip(ranks, scores, strict=True):  # equal scores as metrics rank them by default
+    for found, each in zip(
+        ranks, scores, strict=True
+    ):  # equal scores as metrics rank them by default
         found[rank_order(each[rows], some.labels, some.offsets)] = ranks_in(some.offsets)
     shown = ranks.min(axis=0) <= documents
     weighed = [_reasons(given, some, shown) for given in (a, b)]
@@ -98,16 +104,28 @@ def side_by_side(
         listed = []
         for row in np.flatnonzero(shown[start:end]) + start:
             why = [reasons[row] for _, reasons in weighed if reasons]
-            listed.append([str(called[row]), float(some.labels[row]), *ranks[:, row].tolist(), *why])
-        numbers = [round(float(number), 4) for number in (*values[:, chosen[at]], gains[chosen[at]])]
-        query = {"qid": str(some.qids[at]), "values": numbers[:2], "gain": numbers[2], "size": int(some.sizes[at])}
+            listed.append(
+                [str(called[row]), float(some.labels[row]), *ranks[:, row].tolist(), *why]
+            )
+        numbers = [
+            round(float(number), 4) for number in (*values[:, chosen[at]], gains[chosen[at]])
+        ]
+        query = {
+            "qid": str(some.qids[at]),
+            "values": numbers[:2],
+            "gain": numbers[2],
+            "size": int(some.sizes[at]),
+        }
         queries.append({**query, "documents": listed})
     features = next((features for features, _ in weighed if features), [])
     content = {"names": list(names), "metric": str(judge), "features": features, "queries": queries}
     answer, *more = _summary(gains[known], values[:, known], names, judge, chosen.size)
     if left_out := gains.size - known.size:
         more.insert(1, f"Left out: {counted(left_out, 'query')} that {judge} skips.")
-    sections = [*([Text("How sure is this?", more)] if more else []), Rankings("Query by query", content)]
+    sections = [
+        *([Text("How sure is this?", more)] if more else []),
+        Rankings("Query by query", content),
+    ]
     return Page(f"{names[0]} and {names[1]} side by side", sections, lead=answer)
 
 
@@ -122,14 +140,18 @@ def _summary(gains: F64, values: F64, names: Sequence[str], judge: Metric, shown
         test = systems_test(values[:, np.newaxis, :])
         low, high = sorted((test.low[1, 0], test.high[1, 0]))
         interval = f"The 95 % interval of the difference is {low:+.4f} to {high:+.4f}, p = {test.p_values[1, 0]:.2g}"
-        found.append(f"{interval}. This is about the two models, not about the methods that trained them.")
+        found.append(
+            f"{interval}. This is about the two models, not about the methods that trained them."
+        )
     if shown < n:
         found.append(f"Below are the {shown:,} queries whose {judge} changed most.")
     return found
 
 
 def _scores(given: Any, data: RankingData, name: str) -> F64:
-    scores: F64 = given.predict(data) if isinstance(given, Ranker) else np.asarray(given, dtype=np.float64)
+    scores: F64 = (
+        given.predict(data) if isinstance(given, Ranker) else np.asarray(given, dtype=np.float64)
+    )
     if scores.shape != (data.n_documents,) or np.isnan(scores).any():
         found = "NaN" if scores.shape == (data.n_documents,) else f"scores of shape {scores.shape}"
         raise DataError(f"{name}: found {found}; expected a ranker, or {data.n_documents} scores")
@@ -137,7 +159,9 @@ def _scores(given: Any, data: RankingData, name: str) -> F64:
 
 
 def _reasons(given: Any, data: RankingData, shown: Any) -> tuple[list[str], list[list[float]]]:
-    """The features of a model, and of each shown document those with the largest contributions: place, amount, ..."""
+    """The features of a model, and of each shown document those with the largest contributions:
+    place, amount, ...
+    """
     if not isinstance(given, Ranker):
         return [], []
     explained = given.explain(data)
@@ -145,5 +169,7 @@ def _reasons(given: Any, data: RankingData, shown: Any) -> tuple[list[str], list
     for row in np.flatnonzero(shown):
         parts = explained.contributions[row]
         largest = np.argsort(-np.abs(parts), kind="stable")[:_REASONS]
-        reasons[row] = [number for at in largest if parts[at] for number in (int(at), float(f"{parts[at]:.3g}"))]
+        reasons[row] = [
+            number for at in largest if parts[at] for number in (int(at), float(f"{parts[at]:.3g}"))
+        ]
     return list(explained.features), reasons

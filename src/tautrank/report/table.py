@@ -1,4 +1,6 @@
-"""A table that knows its numbers: the same cells as CSV, LaTeX, Markdown, in a terminal and on an HTML page."""
+"""A table that knows its numbers: the same cells as CSV, LaTeX, Markdown, in a terminal and on an
+HTML page.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,8 @@ class Column:
 
     Args:
         title: the heading.
-        fields: names of the CSV columns it becomes, where a cell holds several values (a mean, its spread, ...); by
-            default one column of the same title.
+        fields: names of the CSV columns it becomes, where a cell holds several values (a mean, its
+            spread, ...); by default one column of the same title.
         words: whether it holds text, which is aligned left; numbers are aligned right.
         high_first: whether the first click on the heading shows the highest values first.
 
@@ -56,7 +58,8 @@ class Cell:
 
     Args:
         text: the text a person reads.
-        values: the values in full, one per field of the column; the first one sorts. By default the text.
+        values: the values in full, one per field of the column; the first one sorts. By default the
+            text.
         marks: a superscript after the text.
         style: ``"bold"``, in all forms; ``"green"`` or ``"red"``, in a terminal.
 
@@ -101,10 +104,14 @@ class ReportTable:
         for i, row in enumerate(self.rows):
             found, expected = len(row), len(self.columns)
             if found != expected:
-                raise DataError(f"rows: found {found} cells in row {i}; expected {expected}, one per column")
+                raise DataError(
+                    f"rows: found {found} cells in row {i}; expected {expected}, one per column"
+                )
 
     @classmethod
-    def of(cls, titles: Sequence[str], rows: Sequence[Sequence[Value]], note: str = "") -> ReportTable:
+    def of(
+        cls, titles: Sequence[str], rows: Sequence[Sequence[Value]], note: str = ""
+    ) -> ReportTable:
         """Make a table of plain values; a column of nothing but text is aligned left.
 
         Args:
@@ -117,9 +124,17 @@ class ReportTable:
         mse,120
         xendcg,
         """
-        words = [all(isinstance(row[i], str) for row in rows if i < len(row)) for i in range(len(titles))]
-        columns = tuple(Column(title, words=word) for title, word in zip(titles, words, strict=True))
-        return cls(columns, tuple(tuple(Cell(_format_value(value), (value,)) for value in row) for row in rows), note)
+        words = [
+            all(isinstance(row[i], str) for row in rows if i < len(row)) for i in range(len(titles))
+        ]
+        columns = tuple(
+            Column(title, words=word) for title, word in zip(titles, words, strict=True)
+        )
+        return cls(
+            columns,
+            tuple(tuple(Cell(_format_value(value), (value,)) for value in row) for row in rows),
+            note,
+        )
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[Titled]], note: str = "") -> ReportTable:
@@ -138,16 +153,29 @@ class ReportTable:
         return cls(columns, tuple(tuple(cell for _, cell in row) for row in rows), note)
 
     def to_csv(self) -> str:
-        """Return all values in full, one line per row after a line of headings; a missing value is an empty cell."""
+        """Return all values in full, one line per row after a line of headings; a missing value is
+        an empty cell.
+        """
         head = [field for column in self.columns for field in column.fields]
-        rows = (["" if missing(value) else value for cell in row for value in cell.values] for row in self.rows)
+        rows = (
+            ["" if missing(value) else value for cell in row for value in cell.values]
+            for row in self.rows
+        )
         return csv_text([head, *rows])
 
     def to_latex(self) -> str:
         """Return the table for a paper (booktabs), followed by its note as a comment."""
-        given = (" & ".join(row) + r" \\" for row in self._lines(_LATEX, r"\textbf{{{}}}", "$^{{{}}}$"))
-        head, *rows = (re.sub(r"(?<!\w)-(?=[.\d])", "$-$", row) for row in given)  # a minus sign is no hyphen
-        columns = r"\begin{tabular}{" + "".join("l" if column.words else "r" for column in self.columns) + "}"
+        given = (
+            " & ".join(row) + r" \\" for row in self._lines(_LATEX, r"\textbf{{{}}}", "$^{{{}}}$")
+        )
+        head, *rows = (
+            re.sub(r"(?<!\w)-(?=[.\d])", "$-$", row) for row in given
+        )  # a minus sign is no hyphen
+        columns = (
+            r"\begin{tabular}{"
+            + "".join("l" if column.words else "r" for column in self.columns)
+            + "}"
+        )
         lines = [columns, r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
         return "\n".join([*lines, *(["% " + " ".join(self.note.split())] if self.note else []), ""])
 
@@ -158,7 +186,10 @@ class ReportTable:
 
     def to_markdown(self) -> str:
         """Return the table in Markdown, followed by its note."""
-        head, *rows = ("| " + " | ".join(row) + " |" for row in self._lines(_MARKDOWN, "**{}**", "<sup>{}</sup>"))
+        head, *rows = (
+            "| " + " | ".join(row) + " |"
+            for row in self._lines(_MARKDOWN, "**{}**", "<sup>{}</sup>")
+        )
         lines = [head, "|" + "---|" * len(self.columns), *rows]
         return "\n".join([*lines, "", *([self.note, ""] if self.note else [])])
 
@@ -166,23 +197,31 @@ class ReportTable:
         """The headings and the rows as text, marks included."""
         yield [column.title.translate(escapes) for column in self.columns]
         for row in self.rows:
-            texts = ((bold if c.style == "bold" else "{}").format(c.text.translate(escapes)) for c in row)
+            texts = (
+                (bold if c.style == "bold" else "{}").format(c.text.translate(escapes)) for c in row
+            )
             marks = (superscript.format(c.marks.translate(escapes)) if c.marks else "" for c in row)
             yield [text + mark for text, mark in zip(texts, marks, strict=True)]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
-        """Print the table with Rich: in a narrow terminal sentences are wrapped, names and numbers are not.
+        """Print the table with Rich: in a narrow terminal sentences are wrapped, names and numbers
+        are not.
 
-        Columns that do not fit follow in tables of their own, each beginning with the columns of words that the table
-        begins with; if it begins with numbers, or has nothing but words, with the first column.
+        Columns that do not fit follow in tables of their own, each beginning with the columns of
+        words that the table begins with; if it begins with numbers, or has nothing but words, with
+        the first column.
         """
         room = options.max_width
         bounds = [self._widths(i, room) for i in range(len(self.columns))]
-        leading = [*range(len(bounds))][: next((i for i, each in enumerate(self.columns) if not each.words), 0) or 1]
+        leading = [*range(len(bounds))][
+            : next((i for i, each in enumerate(self.columns) if not each.words), 0) or 1
+        ]
         parts = [leading]
         for i in range(len(leading), len(bounds)):
             wider = [*parts[-1], i]
-            if parts[-1] == leading or sum(bounds[j][0] for j in wider) <= _inside(room, len(wider)):
+            if parts[-1] == leading or sum(bounds[j][0] for j in wider) <= _inside(
+                room, len(wider)
+            ):
                 parts[-1] = wider
             else:
                 parts.append([*leading, i])
@@ -191,14 +230,19 @@ class ReportTable:
 
     def _widths(self, i: int, room: int) -> tuple[int, int]:
         """The least and the full width of a column in a terminal."""
-        column, texts = self.columns[i], "\n".join(row[i].text + row[i].marks for row in self.rows).split("\n")
+        column, texts = (
+            self.columns[i],
+            "\n".join(row[i].text + row[i].marks for row in self.rows).split("\n"),
+        )
         breakable = [column.title, *(texts if column.words else [])]
         words = max(len(word) for text in breakable for word in (text.split() or [""]))
         whole = 0 if column.words else max(map(len, texts), default=0)
         return max(min(words, room // 3), whole), max(map(len, [column.title, *texts]))
 
     def _rich(self, shown: dict[int, tuple[int, int]], room: int) -> Table:
-        """Lay some of the columns out, given the least and the full width of each, in the room there is for all."""
+        """Lay some of the columns out, given the least and the full width of each, in the room
+        there is for all.
+        """
         # The widest columns are wrapped, to the same width where there are several.
         for most in range(max(full for _, full in shown.values()), -1, -1):
             widths = [min(full, max(least, most)) for least, full in shown.values()]
@@ -207,15 +251,22 @@ class ReportTable:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for i, width in zip(shown, widths, strict=True):
             justify: Literal["left", "right"] = "left" if self.columns[i].words else "right"
-            table.add_column(escape(self.columns[i].title), justify=justify, width=width, overflow="fold")
+            table.add_column(
+                escape(self.columns[i].title), justify=justify, width=width, overflow="fold"
+            )
         for row in self.rows:
-            texts = (Text(row[i].text + row[i].marks.translate(_SUPERSCRIPT), style=row[i].style) for i in shown)
+            texts = (
+                Text(row[i].text + row[i].marks.translate(_SUPERSCRIPT), style=row[i].style)
+                for i in shown
+            )
             table.add_row(*texts)
         return table
 
 
 def _inside(room: int, columns: int) -> int:
-    """The room for the columns of a table: three characters between them and one on either side are taken."""
+    """The room for the columns of a table: three characters between them and one on either side are
+    taken.
+    """
     return room - 3 * columns + 1
 
 

@@ -45,7 +45,8 @@ def command_line(*words: str, **options: Any) -> str:
 
     Args:
         words: the command and its arguments.
-        options: values by name; several are given one after the other, True stands alone, and None is left out.
+        options: values by name; several are given one after the other, True stands alone, and None
+            is left out.
 
     >>> command_line("tautrank", "train", data=["a b.txt", "c.txt"], seed=0, zero_based=True, fold=None)
     "tautrank train --data 'a b.txt' --data c.txt --seed 0 --zero-based"
@@ -74,21 +75,36 @@ def summary_table(names: Sequence[str], summaries: Sequence[DataSummary]) -> Rep
 
 
 def evaluation_table(evaluation: Evaluation) -> ReportTable:
-    """Lay out an evaluation, one row per metric: mean, standard error, queries counted and skipped, ties.
+    """Lay out an evaluation, one row per metric: mean, standard error, queries counted and skipped,
+    ties.
 
     Args:
         evaluation: the evaluation.
     """
     rows = []
     for i, metric in enumerate(evaluation.metrics):
-        mean, error, skipped = evaluation.mean(i), evaluation.standard_error(i), evaluation.skipped(i)
+        mean, error, skipped = (
+            evaluation.mean(i),
+            evaluation.standard_error(i),
+            evaluation.skipped(i),
+        )
         counted = evaluation.qids.size - skipped
         # Ties and empty queries have columns of their own.
         name = str(dataclasses.replace(metric, ties="worst", empty="skip"))
-        row = [text_cell("metric", name + ("" if metric.higher_is_better else "  (lower is better)"))]
-        row += [number_cell(title, n, _format_number(n)) for title, n in (("mean", mean), ("std. error", error))]
-        row += [number_cell(title, n, f"{n:,}") for title, n in (("queries", counted), ("skipped", skipped))]
-        empty = EMPTY_QUERIES[metric.empty].removeprefix("counted ")  # short, so that a row takes one line
+        row = [
+            text_cell("metric", name + ("" if metric.higher_is_better else "  (lower is better)"))
+        ]
+        row += [
+            number_cell(title, n, _format_number(n))
+            for title, n in (("mean", mean), ("std. error", error))
+        ]
+        row += [
+            number_cell(title, n, f"{n:,}")
+            for title, n in (("queries", counted), ("skipped", skipped))
+        ]
+        empty = EMPTY_QUERIES[metric.empty].removeprefix(
+            "counted "
+        )  # short, so that a row takes one line
         rows.append([*row, text_cell("ties", metric.ties), text_cell("empty queries", empty)])
     return ReportTable.of_rows(rows)
 
@@ -101,10 +117,14 @@ def study_list(studies: Sequence[Study]) -> dict[str, Table]:
     """
     tables: dict[str, Table] = {}
     for study in studies:
-        paper, *place = re.split(r"(?<=\b\d{4}), ", study.paper, maxsplit=1)  # 'Author, Title, 2020, Table 1'
+        paper, *place = re.split(
+            r"(?<=\b\d{4}), ", study.paper, maxsplit=1
+        )  # 'Author, Title, 2020, Table 1'
         if paper not in tables:
             tables[paper] = Table(box=None, pad_edge=False, show_header=False)
-            tables[paper].add_column(min_width=max(len(each.name) for each in studies), no_wrap=True)
+            tables[paper].add_column(
+                min_width=max(len(each.name) for each in studies), no_wrap=True
+            )
             tables[paper].add_column(overflow="fold")
         runs = study.trials * len(study.conditions) * len(study.systems)
         size = f"{runs:,} {'measurements' if study.measures_only else 'trainings'}"

@@ -12,7 +12,8 @@ _CITATION = re.compile(r"^(?P<authors>[^,]+), .*?\b(?P<year>(?:19|20)\d\d)(?P<pl
 
 
 def check_table(report: LossReport, reasons: bool = False) -> ReportTable:
-    """Lay out the checks of one loss, one per row: outcome, number of queries of the data, statement and findings.
+    """Lay out the checks of one loss, one per row: outcome, number of queries of the data,
+    statement and findings.
 
     Args:
         report: the outcomes.
@@ -29,17 +30,27 @@ def check_table(report: LossReport, reasons: bool = False) -> ReportTable:
     rows = []
     for outcome in report.outcomes:
         if outcome.status != DOES_NOT_APPLY or reasons:
-            queries = Cell(f"{outcome.queries:,}" if outcome.queries else "", (outcome.queries or None,))
-            rows.append((Cell(outcome.check), Cell(outcome.status), queries, Cell(_sentence(outcome))))
+            queries = Cell(
+                f"{outcome.queries:,}" if outcome.queries else "", (outcome.queries or None,)
+            )
+            rows.append(
+                (Cell(outcome.check), Cell(outcome.status), queries, Cell(_sentence(outcome)))
+            )
     return ReportTable((*columns, Column("what it says", words=True)), tuple(rows))
 
 
 def _sentence(outcome: Outcome) -> str:
-    """Write the statement of a check, where it stands and what was found; or why it does not apply."""
+    """Write the statement of a check, where it stands and what was found; or why it does not
+    apply.
+    """
     if outcome.status == DOES_NOT_APPLY:
         return outcome.detail
     subject = CHECKS[outcome.check]
-    text = f"{subject.statement} ({short_citation(subject.paper)})" if subject.paper else subject.statement
+    text = (
+        f"{subject.statement} ({short_citation(subject.paper)})"
+        if subject.paper
+        else subject.statement
+    )
     if outcome.detail:
         text += f": {outcome.detail}"
     if outcome.status == FAILS and subject.flaw:

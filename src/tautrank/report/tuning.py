@@ -1,4 +1,6 @@
-"""The result of a search as people read it: a table of trials, CSV, and the command that trains the best model."""
+"""The result of a search as people read it: a table of trials, CSV, and the command that trains the
+best model.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def reading(tuning: Tuning) -> str:
         tuning: The search.
     """
     states = Counter(trial.state for trial in tuning.trials)
-    text = f"{len(tuning.trials)} trials: {states[DONE]} trained to the end, {states[PRUNED]} pruned"
+    text = (
+        f"{len(tuning.trials)} trials: {states[DONE]} trained to the end, {states[PRUNED]} pruned"
+    )
     text += f", {states[FAILED]} failed" if states[FAILED] else ""
     return f"{text}; best validation {tuning.metric} {tuning.best_score:.4f} in trial {tuning.best.number}"
 
@@ -47,10 +51,24 @@ def to_dict(tuning: Tuning) -> dict[str, Any]:
         tuning: The search.
     """
     plan, best = tuning.plan, tuning.best
-    plain = json.dumps(tuning.best_params, default=lambda v: vars(v) if isinstance(v, Langevin) else str(v))
-    found = {"metric": str(tuning.metric), "sampler": plan.sampler, "seed": plan.seed, "best_trial": best.number}
-    found |= {"best_score": best.score, "best_configuration": best.configuration, "best_params": json.loads(plain)}
-    trials = [{"trial" if name == "number" else name: value for name, value in vars(t).items()} for t in tuning.trials]
+    plain = json.dumps(
+        tuning.best_params, default=lambda v: vars(v) if isinstance(v, Langevin) else str(v)
+    )
+    found = {
+        "metric": str(tuning.metric),
+        "sampler": plan.sampler,
+        "seed": plan.seed,
+        "best_trial": best.number,
+    }
+    found |= {
+        "best_score": best.score,
+        "best_configuration": best.configuration,
+        "best_params": json.loads(plain),
+    }
+    trials = [
+        {"trial" if name == "number" else name: value for name, value in vars(t).items()}
+        for t in tuning.trials
+    ]
     return {**found, "trials": trials}
 
 
@@ -91,13 +109,18 @@ def best_text(tuning: Tuning) -> str:
         tuning: The search.
     """
     best = tuning.best.configuration
-    return " ".join(f"{name}={_format(best[name])}" for name in ["loss", *_searched_names([tuning.best])])
+    return " ".join(
+        f"{name}={_format(best[name])}" for name in ["loss", *_searched_names([tuning.best])]
+    )
 
 
 def _table(tuning: Tuning, trials: Sequence[TunedTrial]) -> ReportTable:
     names = _searched_names(trials)
     metric, spent = str(tuning.metric), ("trees", "grown", "seconds", "error")
-    columns = [Column("trial"), Column(metric, ("state", metric), high_first=tuning.metric.higher_is_better)]
+    columns = [
+        Column("trial"),
+        Column(metric, ("state", metric), high_first=tuning.metric.higher_is_better),
+    ]
     columns += [Column("trees", spent), *(Column(name, words=name == "loss") for name in names)]
     rows = []
     for t in trials:
@@ -105,7 +128,10 @@ def _table(tuning: Tuning, trials: Sequence[TunedTrial]) -> ReportTable:
         shown = f"{score} pruned" if t.state == PRUNED else score
         row = [Cell(str(t.number)), Cell(shown, (t.state, t.score))]
         row.append(Cell(str(t.trees), tuple(getattr(t, name) for name in spent)))
-        searched = {name: Cell(_format(value), (_format_exactly(value),)) for name, value in t.configuration.items()}
+        searched = {
+            name: Cell(_format(value), (_format_exactly(value),))
+            for name, value in t.configuration.items()
+        }
         rows.append((*row, *(searched.get(name, Cell("", (None,))) for name in names)))
     return ReportTable(tuple(columns), tuple(rows))
 

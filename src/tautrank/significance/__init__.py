@@ -1,1 +1,3 @@
-"""Whether a difference is real: paired tests, intervals, tests over repeated trainings, corrections."""
+"""Whether a difference is real: paired tests, intervals, tests over repeated trainings,
+corrections.
+"""

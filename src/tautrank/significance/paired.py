@@ -1,8 +1,10 @@
-"""Is one system really better than another? Paired tests, confidence intervals, multiple comparisons.
+"""Is one system really better than another? Paired tests, confidence intervals, multiple
+comparisons.
 
-Every function takes plain per-query values, as ``metric.per_query`` returns them, so the same test serves
-every metric. A query that the metric skipped (NaN for both systems) is left out; a query with a value for
-only one system is an error, because pairing it with nothing would compare different sets of queries.
+Every function takes plain per-query values, as ``metric.per_query`` returns them, so the same test
+serves every metric. A query that the metric skipped (NaN for both systems) is left out; a query
+with a value for only one system is an error, because pairing it with nothing would compare
+different sets of queries.
 
 SciPy is imported inside the functions: importing this module costs nothing.
 """
@@ -24,9 +26,9 @@ from tautrank.errors import DataError, OptionError
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
 BootstrapMethod: TypeAlias = Literal["percentile", "basic", "bca"]
 
-# Sums of the same numbers in another order differ by rounding; two such sums must count as equal, or a
-# p-value would depend on the last bit. Relative to the sum of absolute differences, far above 64-bit rounding
-# and far below any difference between metrics that means something.
+# Sums of the same numbers in another order differ by rounding; two such sums must count as equal,
+# or a p-value would depend on the last bit. Relative to the sum of absolute differences, far above
+# 64-bit rounding and far below any difference between metrics that means something.
 _ROUNDING = 1e-12
 
 # Working memory of the resampling loops, in bytes. It bounds the batch, never the result.
@@ -35,7 +37,8 @@ _BATCH_BYTES = 1 << 24
 
 @dataclass(frozen=True, repr=False)
 class TestResult:
-    """The result of a significance test; ``difference`` is the mean of a - b, positive when a is better.
+    """The result of a significance test; ``difference`` is the mean of a - b, positive when a is
+    better.
 
     Attributes:
         statistic: the test's own statistic (t, or the mean difference for a randomisation test).
@@ -100,10 +103,11 @@ class Interval:
 def paired_t_test(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-sided") -> TestResult:
     """Student's t-test on per-query differences: is the mean of a - b zero?
 
-    t = mean(d) / sqrt(var(d) / n) with d = a - b and n - 1 degrees of freedom. With hundreds of queries it
-    agrees with the randomisation test (Smucker, Allan and Carterette, "A comparison of statistical
-    significance tests for information retrieval evaluation", CIKM 2007) and costs nothing. Equal systems give
-    t = 0 and p = 1; a constant difference other than 0 gives an infinite t.
+    t = mean(d) / sqrt(var(d) / n) with d = a - b and n - 1 degrees of freedom. With hundreds of
+    queries it agrees with the randomisation test (Smucker, Allan and Carterette, "A comparison of
+    statistical significance tests for information retrieval evaluation", CIKM 2007) and costs
+    nothing. Equal systems give t = 0 and p = 1; a constant difference other than 0 gives an
+    infinite t.
 
     Args:
         a: per-query values of the first system; NaN where the metric skipped the query.
@@ -131,15 +135,16 @@ def corrected_resampled_t_test(
 ) -> TestResult:
     """t-test over repeated random splits whose training sets overlap.
 
-    t = mean(d) / sqrt((1/J + n_test/n_train) var(d)) with J - 1 degrees of freedom. Splits of one data set
-    share most of their documents, so their results are correlated and the plain t-test, which divides the
-    variance by J, rejects far too often; more splits make that worse, not better. The added n_test/n_train
-    stands for the correlation (Nadeau and Bengio, "Inference for the generalization error", Machine Learning
-    52, 2003, sec. 3).
+    t = mean(d) / sqrt((1/J + n_test/n_train) var(d)) with J - 1 degrees of freedom. Splits of one
+    data set share most of their documents, so their results are correlated and the plain t-test,
+    which divides the variance by J, rejects far too often; more splits make that worse, not better.
+    The added n_test/n_train stands for the correlation (Nadeau and Bengio, "Inference for the
+    generalization error", Machine Learning 52, 2003, sec. 3).
 
     Args:
         differences: one value per split: the metric of the first system minus that of the second.
-        test_fraction: the part of the data each split holds out, such as 0.2; or give both of the next two.
+        test_fraction: the part of the data each split holds out, such as 0.2; or give both of the
+            next two.
         n_train: size of a split's training set, in queries.
         n_test: size of a split's test set, in queries.
         alternative: ``"two-sided"``, ``"greater"`` (the first system is better) or ``"less"``.
@@ -161,19 +166,26 @@ def corrected_resampled_t_test(
 
 
 def randomisation_test(
-    a: ArrayLike, b: ArrayLike, resamples: int = 100_000, seed: int = 0, alternative: Alternative = "two-sided"
+    a: ArrayLike,
+    b: ArrayLike,
+    resamples: int = 100_000,
+    seed: int = 0,
+    alternative: Alternative = "two-sided",
 ) -> TestResult:
-    """Paired randomisation test: how often does a random exchange of the two systems give as large a difference?
+    """Paired randomisation test: how often does a random exchange of the two systems give as large
+    a difference?
 
-    If the systems were equal, each query's a and b could be exchanged, so the sign of each difference is a
-    coin flip: p = (1 + #{T* >= T}) / (1 + resamples), T the mean difference and T* the same after random
-    flips. The two-sided test compares absolute values. The +1 counts the observed assignment itself; without
-    it p could be 0 and the test would reject too often (Fisher, "The design of experiments", 1935; Phipson
-    and Smyth, "Permutation p-values should never be zero", 2010). Where the m queries that differ
-    have no more than ``resamples`` assignments, 2^m, all are enumerated and p is exact (flipping a zero
-    changes nothing, so the other queries need no enumeration).
+    If the systems were equal, each query's a and b could be exchanged, so the sign of each
+    difference is a coin flip: p = (1 + #{T* >= T}) / (1 + resamples), T the mean difference and T*
+    the same after random flips. The two-sided test compares absolute values. The +1 counts the
+    observed assignment itself; without it p could be 0 and the test would reject too often (Fisher,
+    "The design of experiments", 1935; Phipson and Smyth, "Permutation p-values should never be
+    zero", 2010). Where the m queries that differ have no more than ``resamples`` assignments, 2^m,
+    all are enumerated and p is exact (flipping a zero changes nothing, so the other queries need no
+    enumeration).
 
-    The result depends on the data and the seed alone, not on how the work is divided or on the machine.
+    The result depends on the data and the seed alone, not on how the work is divided or on the
+    machine.
 
     Args:
         a: per-query values of the first system; NaN where the metric skipped the query.
@@ -228,10 +240,11 @@ def bootstrap_interval(
 ) -> Interval:
     """Bootstrap confidence interval of a mean, or of a paired mean difference, over queries.
 
-    Queries are drawn with replacement ``resamples`` times; with q the quantiles of the resampled means and
-    alpha = 1 - confidence, ``"percentile"`` is [q(alpha/2), q(1 - alpha/2)], ``"basic"`` mirrors it around
-    the estimate, and ``"bca"`` shifts the two levels for bias and skewness (Efron, "Better bootstrap
-    confidence intervals", JASA 82, 1987). Values that are all equal give an interval of width 0.
+    Queries are drawn with replacement ``resamples`` times; with q the quantiles of the resampled
+    means and alpha = 1 - confidence, ``"percentile"`` is [q(alpha/2), q(1 - alpha/2)], ``"basic"``
+    mirrors it around the estimate, and ``"bca"`` shifts the two levels for bias and skewness
+    (Efron, "Better bootstrap confidence intervals", JASA 82, 1987). Values that are all equal give
+    an interval of width 0.
 
     Args:
         a: per-query values; NaN where the metric skipped the query.
@@ -264,7 +277,11 @@ def bootstrap_interval(
 
     from scipy.stats import bootstrap
 
-    how: dict[str, Any] = {"n_resamples": resamples, "batch": max(1, _BATCH_BYTES // (8 * x.size)), "vectorized": True}
+    how: dict[str, Any] = {
+        "n_resamples": resamples,
+        "batch": max(1, _BATCH_BYTES // (8 * x.size)),
+        "vectorized": True,
+    }
     rng = np.random.Generator(np.random.PCG64(seed))
     drawn = bootstrap((x,), np.mean, method="percentile", rng=rng, **how).bootstrap_distribution
     levels = np.array([(1 - confidence) / 2, (1 + confidence) / 2])
@@ -277,16 +294,18 @@ def bootstrap_interval(
 
 
 def holm(p_values: ArrayLike) -> F64:
-    """Holm's step-down adjustment: p-values of many comparisons, each safe to compare with one alpha.
+    """Holm's step-down adjustment: p-values of many comparisons, each safe to compare with one
+    alpha.
 
-    With p_(1) <= ... <= p_(m), adjusted p_(i) = max over j <= i of min(1, (m - j + 1) p_(j)). Rejecting where
-    the adjusted value is at most alpha makes one or more false rejections with probability at most alpha,
-    whatever the dependence between the tests, and rejects everything Bonferroni does and more (Holm, "A
-    simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6, 1979).
+    With p_(1) <= ... <= p_(m), adjusted p_(i) = max over j <= i of min(1, (m - j + 1) p_(j)).
+    Rejecting where the adjusted value is at most alpha makes one or more false rejections with
+    probability at most alpha, whatever the dependence between the tests, and rejects everything
+    Bonferroni does and more (Holm, "A simple sequentially rejective multiple test procedure",
+    Scandinavian Journal of Statistics 6, 1979).
 
     Args:
-        p_values: one per comparison, in any order; NaN (a comparison that was not made) stays NaN and does not
-            count towards m.
+        p_values: one per comparison, in any order; NaN (a comparison that was not made) stays NaN
+            and does not count towards m.
 
     Returns:
         The adjusted p-values in the order given.
@@ -310,7 +329,8 @@ def _t_and_p(d: F64, scale: float, alternative: Alternative) -> tuple[float, flo
     scipy.stats.ttest_rel is the case scale = 1/n, but warns or returns NaN where d hardly varies.
     """
     mean = float(d.mean())
-    # Rounding leaves a variance near 1e-34 for equal values: constant data are recognised, not computed.
+    # Rounding leaves a variance near 1e-34 for equal values: constant data are recognised, not
+    # computed.
     spread = 0.0 if np.ptp(d) == 0 else math.sqrt(scale * float(d.var(ddof=1)))
     if spread == 0 and d[0] == 0:
         # No evidence in any direction, not even the half that a one-sided p-value gives to t = 0.
@@ -343,29 +363,37 @@ def _flipped_sums(d: F64, flips: NDArray[np.uint64]) -> F64:
 def _bca_levels(x: F64, drawn: F64, levels: F64) -> F64:
     """Return the quantile levels that Efron's BCa interval reads instead of the nominal ones.
 
-    SciPy finds the acceleration by leaving out each query in turn, n^2 work; for a mean that has a closed
-    form, sum(c^3) / (6 sum(c^2)^(3/2)) with c the centred values.
+    SciPy finds the acceleration by leaving out each query in turn, n^2 work; for a mean that has a
+    closed form, sum(c^3) / (6 sum(c^2)^(3/2)) with c the centred values.
     """
     from scipy.special import ndtr, ndtri
 
     c = x - x.mean()
     acceleration = (c**3).sum() / (6 * (c**2).sum() ** 1.5)
-    below = (np.count_nonzero(drawn < x.mean()) + np.count_nonzero(drawn <= x.mean())) / (2 * drawn.size)
+    below = (np.count_nonzero(drawn < x.mean()) + np.count_nonzero(drawn <= x.mean())) / (
+        2 * drawn.size
+    )
     # With few resamples all may fall on one side, and the bias would be infinite.
     bias = ndtri(np.clip(below, 0.5 / drawn.size, 1 - 0.5 / drawn.size))
     z = bias + ndtri(levels)
     return np.asarray(ndtr(bias + z / (1 - acceleration * z)), dtype=np.float64)
 
 
-def _test_to_train(test_fraction: float | None, n_train: float | None, n_test: float | None) -> float:
+def _test_to_train(
+    test_fraction: float | None, n_train: float | None, n_test: float | None
+) -> float:
     """Return n_test / n_train from whichever of the two descriptions of a split was given."""
     if test_fraction is not None and n_train is None and n_test is None:
         return fraction("test_fraction", test_fraction) / (1 - test_fraction)
     if test_fraction is None and n_train is not None and n_test is not None:
         if not (0 < n_train < math.inf and 0 < n_test < math.inf):
-            raise OptionError(f"n_train, n_test: found {n_train!r} and {n_test!r}; expected positive sizes")
+            raise OptionError(
+                f"n_train, n_test: found {n_train!r} and {n_test!r}; expected positive sizes"
+            )
         return n_test / n_train
-    raise OptionError("the size of a split: expected either test_fraction, or both n_train and n_test")
+    raise OptionError(
+        "the size of a split: expected either test_fraction, or both n_train and n_test"
+    )
 
 
 def fraction(name: str, value: float) -> float:
@@ -391,13 +419,17 @@ def _paired_differences(a: ArrayLike, b: ArrayLike) -> F64:
     x = _finite_vector(a, "a", allow_nan=True)
     y = _finite_vector(b, "b", allow_nan=True)
     if x.size != y.size:
-        raise DataError(f"a and b: found {x.size} and {y.size} values; expected one per query in both")
+        raise DataError(
+            f"a and b: found {x.size} and {y.size} values; expected one per query in both"
+        )
     missing = np.isnan(x)
     alone = np.flatnonzero(missing != np.isnan(y))
     if alone.size:
         i = int(alone[0])
         found = f"NaN in a but {y[i]:g} in b" if missing[i] else f"NaN in b but {x[i]:g} in a"
-        raise DataError(f"query {i}: found {found}; expected both systems to have a value or both to skip it")
+        raise DataError(
+            f"query {i}: found {found}; expected both systems to have a value or both to skip it"
+        )
     d = (x - y)[~missing]
     if d.size < 2:
         raise DataError(f"a and b: found {d.size} queries with a value; expected at least 2")

@@ -1,4 +1,5 @@
-"""Compare systems whose training was repeated: which differences are real, and how small a one would have been found.
+"""Compare systems whose training was repeated: which differences are real, and how small a one
+would have been found.
 
 SciPy is imported inside the functions: importing this module costs nothing.
 """
@@ -23,21 +24,26 @@ _ROUNDING = 1e-14  # of the largest value: what is below counts as equal
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SystemsTest:
-    """The result of `systems_test`: every pair of systems, as arrays ``[systems, systems]`` with NaN on the diagonal.
+    """The result of `systems_test`: every pair of systems, as arrays ``[systems, systems]`` with
+    NaN on the diagonal.
 
     Attributes:
         differences: mean of the first system (row) minus mean of the second (column).
         standard_errors: their standard errors.
         degrees: degrees of freedom of each.
         p_values: two-sided, of one comparison.
-        adjusted: the same after Holm's correction over the pairs that are compared; NaN for all others.
-        low, high: ends of the confidence intervals of the differences, at 1 - ``level``, each for one comparison.
-        detectable: the smallest true difference found with 80 % power, in the compared pair where it is largest.
+        adjusted: the same after Holm's correction over the pairs that are compared; NaN for all
+            others.
+        low, high: ends of the confidence intervals of the differences, at 1 - ``level``, each for
+            one comparison.
+        detectable: the smallest true difference found with 80 % power, in the compared pair where
+            it is largest.
         detectable_adjusted: the same if the pair has to pass the first step of Holm's correction.
         runs: number of runs (or trials) of each system.
         queries: number of queries with a value.
         level: level of the tests.
-        baseline: index of the system that the others are compared with; None if all pairs are compared.
+        baseline: index of the system that the others are compared with; None if all pairs are
+            compared.
         note: what a reader of the p-values has to know, or ``""``.
     """
 
@@ -60,7 +66,9 @@ class SystemsTest:
         pairs = np.triu(~np.isnan(self.adjusted))
         found = int(np.count_nonzero(self.adjusted[pairs] <= self.level))
         differ = f"{found} of {int(pairs.sum())} pairs differ at {self.level:g} after Holm"
-        size = f"{self.runs} runs, {self.queries} queries, detectable difference {self.detectable:.3g}"
+        size = (
+            f"{self.runs} runs, {self.queries} queries, detectable difference {self.detectable:.3g}"
+        )
         return f"<systems test: {differ}; {size}{'; ' * bool(self.note)}{self.note}>"
 
 
@@ -69,39 +77,43 @@ def systems_test(
 ) -> SystemsTest:
     """Test which systems differ, given repeated trainings of each on the same queries.
 
-    A test over the queries of one training asks whether these two *models* differ. Whether the *methods* differ also
-    depends on what another seed or another split would have given. Three sources of chance make a mean difference
-    vary: the queries, the runs, and how each query fares in each run. The last one is by far the largest and must be
-    counted once. With d = X[a] - X[b] over R runs and Q queries, and the mean squares of an analysis of variance of
-    all S systems, MS_sr (system x run) and MS_srq (system x run x query):
+    A test over the queries of one training asks whether these two *models* differ. Whether the
+    *methods* differ also depends on what another seed or another split would have given. Three
+    sources of chance make a mean difference vary: the queries, the runs, and how each query fares
+    in each run. The last one is by far the largest and must be counted once. With d = X[a] - X[b]
+    over R runs and Q queries, and the mean squares of an analysis of variance of all S systems,
+    MS_sr (system x run) and MS_srq (system x run x query):
 
         v_q = var_q(mean_r d) / Q                               queries, and queries x runs
         s2  = max(0, 2 (MS_sr - MS_srq) / Q)                    runs alone
         v   = v_q + s2 (1/R + overlap)                          variance of the mean of d
         df  = v^2 / (v_q^2 / (Q - 1) + ((2 MS_sr / Q) (1/R + overlap))^2 / ((S - 1) (R - 1)))
 
-    and t = mean(d) / sqrt(v) has about df degrees of freedom. The variance of runs is taken from all systems together:
-    two systems tell little about it. A large overlap would multiply the doubt about s2 even where s2 is 0, so df is
-    then at least the smaller of Q - 1 and (S - 1)(R - 1), as for any sum of variances. With one run the test is the
-    paired t-test. Two systems alone need at least 5 runs. For them, with A = 2 MS_sr / Q and B = 2 MS_srq / Q, which
-    are then the mean squares of d itself,
+    and t = mean(d) / sqrt(v) has about df degrees of freedom. The variance of runs is taken from
+    all systems together: two systems tell little about it. A large overlap would multiply the doubt
+    about s2 even where s2 is 0, so df is then at least the smaller of Q - 1 and (S - 1)(R - 1), as
+    for any sum of variances. With one run the test is the paired t-test. Two systems alone need at
+    least 5 runs. For them, with A = 2 MS_sr / Q and B = 2 MS_srq / Q, which are then the mean
+    squares of d itself,
 
         v   = max(v_q, B/R) + (A - B)/R + overlap max(0, A - B)
 
-    because with so few degrees of freedom a negative A - B that is set to 0 makes v too large: v_q already holds B/R.
+    because with so few degrees of freedom a negative A - B that is set to 0 makes v too large: v_q
+    already holds B/R.
 
-    The smallest difference found with 80 % power is ``sqrt(v) (t_df(1 - level / 2) + t_df(.8))`` (Bloom, "Minimum
-    detectable effects", Evaluation Review 19, 1995).
+    The smallest difference found with 80 % power is ``sqrt(v) (t_df(1 - level / 2) + t_df(.8))``
+    (Bloom, "Minimum detectable effects", Evaluation Review 19, 1995).
 
-    Satterthwaite, "An approximate distribution of estimates of variance components", Biometrics Bulletin 2, 1946;
-    Searle, Casella and McCulloch, "Variance components", 1992, ch. 4. ``overlap`` is the term of Nadeau and Bengio,
-    "Inference for the generalization error", Machine Learning 52, 2003, here on the net variance of runs only.
+    Satterthwaite, "An approximate distribution of estimates of variance components", Biometrics
+    Bulletin 2, 1946; Searle, Casella and McCulloch, "Variance components", 1992, ch. 4. ``overlap``
+    is the term of Nadeau and Bengio, "Inference for the generalization error", Machine Learning 52,
+    2003, here on the net variance of runs only.
 
     Args:
-        values: ``[systems, runs, queries]``; run r of all systems belongs together (the same split, the same seed). NaN
-            where the metric skips a query, in all systems and runs.
-        overlap: what runs have in common counts as this many more runs' variance: 0 for seeds on the same data,
-            held-out over training size for repeated splits of one data set.
+        values: ``[systems, runs, queries]``; run r of all systems belongs together (the same split,
+            the same seed). NaN where the metric skips a query, in all systems and runs.
+        overlap: what runs have in common counts as this many more runs' variance: 0 for seeds on
+            the same data, held-out over training size for repeated splits of one data set.
         baseline: index of the system to compare the others with; by default all pairs are compared.
         level: level of the tests, and 1 - confidence of the intervals.
 
@@ -119,7 +131,9 @@ def systems_test(
     uneven = np.flatnonzero(tested.any(0) & ~tested.all(0))
     if uneven.size:
         expected = "the same queries in all (resampled_systems_test takes trials that test different queries)"
-        raise DataError(f"values: found a value of query {uneven[0]} in some runs only; expected {expected}")
+        raise DataError(
+            f"values: found a value of query {uneven[0]} in some runs only; expected {expected}"
+        )
     return judge(parts_of(x), overlap, baseline, level)
 
 
@@ -128,10 +142,10 @@ def resampled_systems_test(
 ) -> SystemsTest:
     """Test which systems differ, given trials that each test a part of the queries, drawn anew.
 
-    Each query is averaged over the trials that tested it, the queries are compared, and the net variance of trials is
-    added. With n_q the number of trials that tested query q, k_t the number of queries of trial t, N the [trials,
-    queries] matrix of ones where t tested q, w_t = mean_q(N_tq / n_q), d = X[a] - X[b] and m_q the mean of d over the
-    trials of q:
+    Each query is averaged over the trials that tested it, the queries are compared, and the net
+    variance of trials is added. With n_q the number of trials that tested query q, k_t the number
+    of queries of trial t, N the [trials, queries] matrix of ones where t tested q, w_t =
+    mean_q(N_tq / n_q), d = X[a] - X[b] and m_q the mean of d over the trials of q:
 
         C   = diag(k) - N diag(1/n) N'                          trials, less the means of their queries
         MS_t = r' C^+ r / rank(C),  r_t = sum_q N_tq (d_tq - m_q)
@@ -139,14 +153,15 @@ def resampled_systems_test(
         s2  = max(0, (MS_t - MS_e) rank(C) / tr(C))             trials alone
         v   = var_q(m_q) / Q + s2 (sum(w^2) - (mean(1/n) - sum(w^2)) / (Q - 1) + overlap)
 
-    with MS_t and MS_e pooled over all systems as in `systems_test`, which is the special case of trials that test all
-    queries (then C = Q (I - 1/R), and the factor of s2 is 1/R + overlap). This is the analysis of unbalanced data by
-    Henderson, "Estimation of variance and covariance components", Biometrics 9, 1953, method 3. The expectation of v
-    is the variance of mean_q(m_q): var_q(m_q) already holds a little of the trials' variance, which the last term
-    takes out again.
+    with MS_t and MS_e pooled over all systems as in `systems_test`, which is the special case of
+    trials that test all queries (then C = Q (I - 1/R), and the factor of s2 is 1/R + overlap). This
+    is the analysis of unbalanced data by Henderson, "Estimation of variance and covariance
+    components", Biometrics 9, 1953, method 3. The expectation of v is the variance of mean_q(m_q):
+    var_q(m_q) already holds a little of the trials' variance, which the last term takes out again.
 
     Args:
-        values: ``[systems, trials, queries]``; NaN where a trial did not test the query, in all systems.
+        values: ``[systems, trials, queries]``; NaN where a trial did not test the query, in all
+            systems.
         overlap: as in `systems_test`.
         baseline: index of the system to compare the others with; by default all pairs are compared.
         level: level of the tests, and 1 - confidence of the intervals.
@@ -185,12 +200,14 @@ class Combined:
 def combined_test(
     differences: ArrayLike, standard_errors: ArrayLike, degrees: ArrayLike, level: float = 0.05
 ) -> Combined:
-    """Test the mean difference of two systems over several data sets, the surest of them weighted most.
+    """Test the mean difference of two systems over several data sets, the surest of them weighted
+    most.
 
-    With weights w_i = 1 / se_i^2 and W their sum, the difference is sum(w d) / W, its variance (1 + m) / W and its
-    degrees of freedom W^2 / sum(w^2 / df) (Satterthwaite). m = 4 sum(w/W (1 - w/W) / df) accounts for weights that
-    are themselves estimated (Meier, "Variance of a weighted mean", Biometrics 9, 1953). The question is the average
-    over these data sets, not whether another data set would agree.
+    With weights w_i = 1 / se_i^2 and W their sum, the difference is sum(w d) / W, its variance (1 +
+    m) / W and its degrees of freedom W^2 / sum(w^2 / df) (Satterthwaite). m = 4 sum(w/W (1 - w/W) /
+    df) accounts for weights that are themselves estimated (Meier, "Variance of a weighted mean",
+    Biometrics 9, 1953). The question is the average over these data sets, not whether another data
+    set would agree.
 
     Args:
         differences: one per data set, as `SystemsTest.differences` has them for one pair.
@@ -217,7 +234,9 @@ def combined_test(
     error = se.min() * np.sqrt((1 + 4 * np.sum(weight * (1 - weight) / df)) / share.sum())
     freedom = 1 / np.sum(weight**2 / df)
     p, half, detectable = _student(mean, error, freedom, level)
-    return Combined(*(float(each) for each in (mean, error, freedom, p, mean - half, mean + half, detectable)))
+    return Combined(
+        *(float(each) for each in (mean, error, freedom, p, mean - half, mean + half, detectable))
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +248,8 @@ class Parts:
         v_q: ``[systems, systems]``.
         gross, noise: 2 MS_sr / Q and 2 MS_srq / Q.
         freedom: degrees of freedom of `gross`; 0 if it is unknown.
-        share: the part of the variance of one run in that of the mean, 1/R if all runs test all queries.
+        share: the part of the variance of one run in that of the mean, 1/R if all runs test all
+            queries.
         runs, queries: how many there are.
         largest: the largest absolute value.
     """
@@ -246,7 +266,8 @@ class Parts:
 
 
 def parts_of(x: F64) -> Parts:
-    """Return the parts of checked values ``[systems, runs, queries]``, NaN where a run did not test the query.
+    """Return the parts of checked values ``[systems, runs, queries]``, NaN where a run did not test
+    the query.
 
     >>> parts = parts_of(np.array([[[1.0, 2.0], [3.0, 4.0]], [[0.0, 0.0], [0.0, 0.0]]]))
     >>> parts.means.tolist(), parts.share, round(parts.gross, 9), round(parts.noise, 9)  # runs differ by 2
@@ -270,13 +291,20 @@ def parts_of(x: F64) -> Parts:
 
 
 def errors_of(parts: Parts, overlap: float = 0.0) -> tuple[F64, F64]:
-    """Return the standard errors of all differences, ``[systems, systems]``, and their degrees of freedom.
+    """Return the standard errors of all differences, ``[systems, systems]``, and their degrees of
+    freedom.
 
     >>> errors, degrees = errors_of(parts_of(np.array([[[1.0, 3.0]], [[0.0, 0.0]]])))  # one run: d = 1, 3
     >>> float(errors[0, 1]), float(degrees[0, 1])
     (1.0, 1.0)
     """
-    v_q, gross, noise, share, queries = parts.v_q, parts.gross, parts.noise, parts.share, parts.queries
+    v_q, gross, noise, share, queries = (
+        parts.v_q,
+        parts.gross,
+        parts.noise,
+        parts.share,
+        parts.queries,
+    )
     net = max(0.0, gross - noise)
     if parts.means.size > 2 or parts.runs < _FEWEST_RUNS_OF_TWO:
         v = v_q + net * (share + overlap)
@@ -294,7 +322,9 @@ def errors_of(parts: Parts, overlap: float = 0.0) -> tuple[F64, F64]:
     return np.where(varies, np.sqrt(np.maximum(v, 0.0)), 0.0), degrees
 
 
-def judge(parts: Parts, overlap: float = 0.0, baseline: int | None = None, level: float = 0.05) -> SystemsTest:
+def judge(
+    parts: Parts, overlap: float = 0.0, baseline: int | None = None, level: float = 0.05
+) -> SystemsTest:
     """Carry out `systems_test` on the parts of its values.
 
     >>> values = np.random.default_rng(0).normal(size=(2, 5, 9))
@@ -317,16 +347,32 @@ def judge(parts: Parts, overlap: float = 0.0, baseline: int | None = None, level
     adjusted[compared] = holm(p[compared])
     first_step = _student(differences, errors, degrees, level / int(compared.sum()))[2]
     diagonal = np.eye(systems, dtype=bool)
-    errors, degrees, p, half = (np.where(diagonal, np.nan, each) for each in (errors, degrees, p, half))
+    errors, degrees, p, half = (
+        np.where(diagonal, np.nan, each) for each in (errors, degrees, p, half)
+    )
     largest, largest_first = float(detectable[compared].max()), float(first_step[compared].max())
     return SystemsTest(
-        differences, errors, degrees, p, np.fmax(adjusted, adjusted.T), differences - half, differences + half,
-        largest, largest_first, parts.runs, parts.queries, level, baseline, _note(systems, parts.runs, parts.freedom),
-    )  # fmt: skip
+        differences,
+        errors,
+        degrees,
+        p,
+        np.fmax(adjusted, adjusted.T),
+        differences - half,
+        differences + half,
+        largest,
+        largest_first,
+        parts.runs,
+        parts.queries,
+        level,
+        baseline,
+        _note(systems, parts.runs, parts.freedom),
+    )
 
 
 def _run_variance(x: F64, tested: Bools, n: I64) -> tuple[float, float, int]:
-    """Return 2 MS_sr / Q and 2 MS_srq / Q, and the degrees of freedom of the first, 0 if it is unknown."""
+    """Return 2 MS_sr / Q and 2 MS_srq / Q, and the degrees of freedom of the first, 0 if it is
+    unknown.
+    """
     systems, _, queries = x.shape
     c = np.diag(tested.sum(1).astype(np.float64)) - (tested / n) @ tested.T
     eigenvalues, vectors = np.linalg.eigh(c)
@@ -340,7 +386,8 @@ def _run_variance(x: F64, tested: Bools, n: I64) -> tuple[float, float, int]:
     explained = float(np.sum((e.sum(2) @ vectors[:, seen]) ** 2 / eigenvalues[seen]))
     rest = max(0.0, float(np.vdot(e, e)) - explained)
     ms_run = explained / ((systems - 1) * rank)
-    # Where runs and queries use up all values, no noise can be told from the runs' variance, and none is taken out.
+    # Where runs and queries use up all values, no noise can be told from the runs' variance, and
+    # none is taken out.
     ms_rest = rest / ((systems - 1) * max(1, int(n.sum()) - queries - rank))
     scale = 2 * rank / float(eigenvalues[seen].sum())
     return scale * ms_run, scale * ms_rest, (systems - 1) * rank
@@ -352,8 +399,14 @@ def _student(mean: F64, error: F64, degrees: F64, level: float) -> tuple[F64, F6
 
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(mean == 0, 0.0, np.abs(mean) / error)
-    critical, power = (np.asarray(stdtrit(degrees, at), np.float64) for at in (1 - level / 2, POWER))
-    return 2 * np.asarray(stdtr(degrees, -t), np.float64), critical * error, (critical + power) * error
+    critical, power = (
+        np.asarray(stdtrit(degrees, at), np.float64) for at in (1 - level / 2, POWER)
+    )
+    return (
+        2 * np.asarray(stdtr(degrees, -t), np.float64),
+        critical * error,
+        (critical + power) * error,
+    )
 
 
 def _note(systems: int, runs: int, freedom: int) -> str:
@@ -368,14 +421,18 @@ def _note(systems: int, runs: int, freedom: int) -> str:
 
 
 def _checked(values: ArrayLike, each: str) -> F64:
-    """Return values as ``[systems, runs, queries]`` with at least two systems, finite or NaN in all systems alike."""
+    """Return values as ``[systems, runs, queries]`` with at least two systems, finite or NaN in all
+    systems alike.
+    """
     expected = f"numbers of shape [systems, {each}, queries]"
     try:
         x = np.asarray(values)
     except ValueError:
         raise DataError(f"values: found lists of different lengths; expected {expected}") from None
     if x.ndim != 3 or x.dtype.kind not in "biuf":
-        raise DataError(f"values: found an array of shape {x.shape} and type {x.dtype}; expected {expected}")
+        raise DataError(
+            f"values: found an array of shape {x.shape} and type {x.dtype}; expected {expected}"
+        )
     if x.shape[0] < 2 or x.shape[1] < 1:
         found = f"{x.shape[0]} system(s) of {x.shape[1]} {each}"
         raise DataError(f"values: found {found}; expected at least 2 systems of 1")
@@ -383,7 +440,9 @@ def _checked(values: ArrayLike, each: str) -> F64:
     infinite = np.isinf(x)
     if infinite.any():
         at = tuple(int(i) for i in np.argwhere(infinite)[0])
-        raise DataError(f"values{list(at)}: found {x[at]:g}; expected a finite number, or NaN for a skipped query")
+        raise DataError(
+            f"values{list(at)}: found {x[at]:g}; expected a finite number, or NaN for a skipped query"
+        )
     missing = np.isnan(x)
     if np.any(missing != missing[0]):
         system, run, query = (int(i) for i in np.argwhere(missing != missing[0])[0])

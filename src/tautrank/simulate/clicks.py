@@ -1,4 +1,6 @@
-"""Clicks of simulated users: the cascade model, and the position-based model with known propensities."""
+"""Clicks of simulated users: the cascade model, and the position-based model with known
+propensities.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +31,22 @@ def simulate_clicks(
 ) -> RankingData:
     """Replace judged lists by impressions: what users saw up to their first click.
 
-    For each impression a list is shuffled, and a user reads it from the top and clicks a document of label ``y`` with
-    probability ``probabilities[y]``. The first click ends the impression: it holds the documents read so far, in the
-    order they were read, with label 1 for the clicked one (the last) and 0 for the others. Each becomes a query of its
-    own: impression 3 of query ``q7`` has the id ``q7.3``.
+    For each impression a list is shuffled, and a user reads it from the top and clicks a document
+    of label ``y`` with probability ``probabilities[y]``. The first click ends the impression: it
+    holds the documents read so far, in the order they were read, with label 1 for the clicked one
+    (the last) and 0 for the others. Each becomes a query of its own: impression 3 of query ``q7``
+    has the id ``q7.3``.
 
-    What the paper leaves open: a user who reaches the end without a click leaves no list "up to the first click", and
-    such an impression would have no relevant document, so it is dropped. An impression whose first document is
-    clicked has one document, and stays. With one seed, the first impressions are the same for any number of them.
+    What the paper leaves open: a user who reaches the end without a click leaves no list "up to the
+    first click", and such an impression would have no relevant document, so it is dropped. An
+    impression whose first document is clicked has one document, and stays. With one seed, the first
+    impressions are the same for any number of them.
 
     The paper's noise is the click probability of label 0: .05, .1, .15, ...
 
-    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, appendix E, Figure 4; Craswell, Zoeter,
-    Taylor and Ramsey, *An Experimental Comparison of Click Position-Bias Models*, WSDM 2008.
+    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, appendix E, Figure 4;
+    Craswell, Zoeter, Taylor and Ramsey, *An Experimental Comparison of Click Position-Bias Models*,
+    WSDM 2008.
 
     Args:
         data: the data, with labels 0, 1, 2, ...; it is not changed.
@@ -59,7 +64,9 @@ def simulate_clicks(
     q7.2 2.0 1.0
     """
     count, chance, query, seed = _checked(data, impressions, probabilities, seed)
-    seen = [_impression(data, query, chance, keep_unclicked, (seed, number)) for number in range(count)]
+    seen = [
+        _impression(data, query, chance, keep_unclicked, (seed, number)) for number in range(count)
+    ]
     return _impressions(data, query, seen, keep_empty=False)[0]
 
 
@@ -73,27 +80,32 @@ def simulate_position_clicks(
     merged: bool = False,
     seed: int = 0,
 ) -> tuple[RankingData, F64]:
-    """Show lists in the order of a ranker to users who look less often at lower places; return clicks and propensities.
+    """Show lists in the order of a ranker to users who look less often at lower places; return
+    clicks and propensities.
 
-    The position-based model: a user looks at the document at rank ``r`` with probability ``(1/r)^severity``,
-    independently of all others, and clicks a document of label ``y`` that is looked at with probability
-    ``probabilities[y]``. Each impression becomes a query of its own: the whole list in the order in which it was shown,
-    with label 1 for clicked documents and 0 for all others, also where nothing was clicked; impression 3 of query
-    ``q7`` has the id ``q7.3``. With one seed, the first impressions are the same for any number of them.
+    The position-based model: a user looks at the document at rank ``r`` with probability
+    ``(1/r)^severity``, independently of all others, and clicks a document of label ``y`` that is
+    looked at with probability ``probabilities[y]``. Each impression becomes a query of its own: the
+    whole list in the order in which it was shown, with label 1 for clicked documents and 0 for all
+    others, also where nothing was clicked; impression 3 of query ``q7`` has the id ``q7.3``. With
+    one seed, the first impressions are the same for any number of them.
 
-    All users see a list in the same order, so ``merged=True`` can put its impressions together: one list per query,
-    whose labels ``c`` are the shares of users who clicked. With propensities the loss of ``listnet`` is linear in the
-    label, and that of ``xendcg`` in ``2^label``: with the labels ``c``, and ``log2(1 + c)``, they are the mean of the
-    losses of all impressions.
+    All users see a list in the same order, so ``merged=True`` can put its impressions together: one
+    list per query, whose labels ``c`` are the shares of users who clicked. With propensities the
+    loss of ``listnet`` is linear in the label, and that of ``xendcg`` in ``2^label``: with the
+    labels ``c``, and ``log2(1 + c)``, they are the mean of the losses of all impressions.
 
-    Joachims, Swaminathan and Schnabel, *Unbiased Learning-to-Rank with Biased Feedback*, WSDM 2017, sec. 6.1.
+    Joachims, Swaminathan and Schnabel, *Unbiased Learning-to-Rank with Biased Feedback*, WSDM 2017,
+    sec. 6.1.
 
     Args:
         data: the data, with labels 0, 1, 2, ...; it is not changed.
-        scores: of the ranker whose lists users saw, one per document; equal scores keep their order.
+        scores: of the ranker whose lists users saw, one per document; equal scores keep their
+            order.
         impressions: number of users who see each list.
         severity: how fast attention falls with the rank; 0 is no bias.
-        probabilities: click probabilities of the labels 0, 1, 2, ... for documents that are looked at.
+        probabilities: click probabilities of the labels 0, 1, 2, ... for documents that are looked
+            at.
         merged: one list per query instead of one per impression.
         seed: the same seed gives the same clicks.
 
@@ -121,14 +133,18 @@ def simulate_position_clicks(
     if merged:
         shares = (sum(clicks, np.zeros(query.size)) / count).astype(np.float32)
         return data.with_rows(order, data.offsets, data.qids, shares), looked_at
-    seen, places = _impressions(data, query, [(order, clicked) for clicked in clicks], keep_empty=True)
+    seen, places = _impressions(
+        data, query, [(order, clicked) for clicked in clicks], keep_empty=True
+    )
     return seen, np.tile(looked_at, count)[places]
 
 
 def _checked(
     data: RankingData, impressions: int, probabilities: Sequence[float], seed: int
 ) -> tuple[int, F64, I64, int]:
-    """Return the number of impressions, each document's probability of a click and query, and the seed."""
+    """Return the number of impressions, each document's probability of a click and query, and the
+    seed.
+    """
     checked_data("data", data)
     count = whole("impressions", impressions, 1)
     table = probabilities_by_label("probabilities", probabilities)
@@ -142,12 +158,14 @@ def _checked(
 def _impressions(
     data: RankingData, query: I64, seen: Sequence[tuple[I64, Bools]], keep_empty: bool
 ) -> tuple[RankingData, I64]:
-    """Return impressions as queries, those of a list side by side, and the place that each document had in `seen`.
+    """Return impressions as queries, those of a list side by side, and the place that each document
+    had in `seen`.
 
     Args:
         data: the lists.
         query: the query of each document.
-        seen: the rows of the documents read in each impression of all lists, and whether they were clicked.
+        seen: the rows of the documents read in each impression of all lists, and whether they were
+            clicked.
         keep_empty: keep impressions without documents.
     """
     count = len(seen)
@@ -166,11 +184,12 @@ def _impressions(
 def _impression(
     data: RankingData, query: I64, chance: F64, keep_unclicked: bool, key: tuple[int, int]
 ) -> tuple[I64, Bools]:
-    """Simulate one impression of every list: return the rows of the documents read, list by list, and the clicks.
+    """Simulate one impression of every list: return the rows of the documents read, list by list,
+    and the clicks.
 
-    Whether a document would be clicked does not depend on its place, so the coins can be thrown for all of them; the
-    first click is the clicked document that comes first in the shuffled order, and only what was read up to there
-    has to be sorted.
+    Whether a document would be clicked does not depend on its place, so the coins can be thrown for
+    all of them; the first click is the clicked document that comes first in the shuffled order, and
+    only what was read up to there has to be sorted.
     """
     rng = np.random.default_rng(key)
     place = rng.random(query.size)

@@ -1,17 +1,20 @@
-"""The model behind the synthetic data: hidden qualities of documents, intents of queries, relevance, and features.
+"""The model behind the synthetic data: hidden qualities of documents, intents of queries,
+relevance, and features.
 
-`fill_text_match` writes the 136 features of MSLR-WEB30K, computed from synthetic documents: term counts, lengths, links
-and clicks. Every document has four streams of text (body, anchor, title, URL) and the whole of them. How often each
-query term occurs in a stream is drawn; the 125 text features follow from these counts by their usual formulas, so they
-are zero together, copy each other for queries of one term, and grow heavy tails, as the published ones do.
+`fill_text_match` writes the 136 features of MSLR-WEB30K, computed from synthetic documents: term
+counts, lengths, links and clicks. Every document has four streams of text (body, anchor, title,
+URL) and the whole of them. How often each query term occurs in a stream is drawn; the 125 text
+features follow from these counts by their usual formulas, so they are zero together, copy each
+other for queries of one term, and grow heavy tails, as the published ones do.
 
-`fill_scaled` writes 519 features in the manner of the Yahoo! Learning to Rank Challenge: all between 0 and 1, meaning
-undisclosed. What is known of the published ones: they describe the web graph, the document, its classes, the query,
-matching text, topics, clicks, external references and time; each was brought into the range from 0 to 1; 519 of the 700
-columns are in use in set 1, and 18 of these are copies of others.
+`fill_scaled` writes 519 features in the manner of the Yahoo! Learning to Rank Challenge: all
+between 0 and 1, meaning undisclosed. What is known of the published ones: they describe the web
+graph, the document, its classes, the query, matching text, topics, clicks, external references and
+time; each was brought into the range from 0 to 1; 519 of the 700 columns are in use in set 1, and
+18 of these are copies of others.
 
-Qin and Liu, *Introducing LETOR 4.0 Datasets*, 2013; the list of features is that of the MSLR-WEB30K data set. Chapelle
-and Chang, *Yahoo! Learning to Rank Challenge Overview*, 2011.
+Qin and Liu, *Introducing LETOR 4.0 Datasets*, 2013; the list of features is that of the MSLR-WEB30K
+data set. Chapelle and Chang, *Yahoo! Learning to Rank Challenge Overview*, 2011.
 """
 
 from __future__ import annotations
@@ -23,14 +26,17 @@ import numpy as np
 
 from tautrank.arrays import F32, F64, I64
 
-# The hidden qualities of a document: how well its text matches, how popular it is, how hard its author pushes it
-# (too hard is spam), how fresh it is, how far its site is trusted, how useful its readers find it.
+# The hidden qualities of a document: how well its text matches, how popular it is, how hard its
+# author pushes it (too hard is spam), how fresh it is, how far its site is trusted, how useful its
+# readers find it.
 MATCH, POPULAR, PUSHED, FRESH, TRUSTED, USEFUL = range(6)
 QUALITIES = 6
 
 
 def draw_qualities(query: I64, n_queries: int, rng: np.random.Generator) -> F64:
-    """Draw ``[n, 6]`` qualities: standard normal, and a part that all documents of a query share."""
+    """Draw ``[n, 6]`` qualities: standard normal, and a part that all documents of a query
+    share.
+    """
     own = rng.standard_normal((query.size, QUALITIES))
     return np.asarray(own + 0.5 * rng.standard_normal((n_queries, QUALITIES))[query])
 
@@ -60,21 +66,44 @@ def utility(qualities: F64, intent: F64) -> F64:
 
 
 def draw_plenty(n_queries: int, rng: np.random.Generator) -> F64:
-    """Draw how much there is to be found for each query: mostly similar amounts, sometimes next to nothing."""
+    """Draw how much there is to be found for each query: mostly similar amounts, sometimes next to
+    nothing.
+    """
     return np.asarray(0.5 - 0.7 * rng.standard_exponential(n_queries))
 
 
 STREAMS = ("body", "anchor", "title", "url", "whole")
 _STATISTICS = ("sum", "min", "max", "mean", "variance")
 _FAMILIES = (
-    "covered_terms", "covered_ratio", "length", "idf",
-    *(f"{counted}_{statistic}" for counted in ("tf", "normalised_tf", "tfidf") for statistic in _STATISTICS),
-    "boolean", "vector_space", "bm25", "lm_absolute", "lm_dirichlet", "lm_jelinek_mercer",
-)  # fmt: skip
+    "covered_terms",
+    "covered_ratio",
+    "length",
+    "idf",
+    *(
+        f"{counted}_{statistic}"
+        for counted in ("tf", "normalised_tf", "tfidf")
+        for statistic in _STATISTICS
+    ),
+    "boolean",
+    "vector_space",
+    "bm25",
+    "lm_absolute",
+    "lm_dirichlet",
+    "lm_jelinek_mercer",
+)
 _PAGE = (
-    "url_slashes", "url_length", "inlinks", "outlinks", "page_rank", "site_rank", "quality", "quality_2",
-    "query_url_clicks", "url_clicks", "url_dwell_time",
-)  # fmt: skip
+    "url_slashes",
+    "url_length",
+    "inlinks",
+    "outlinks",
+    "page_rank",
+    "site_rank",
+    "quality",
+    "quality_2",
+    "query_url_clicks",
+    "url_clicks",
+    "url_dwell_time",
+)
 NAMES = (*(f"{family}.{stream}" for family in _FAMILIES for stream in STREAMS), *_PAGE)
 
 _MOST_TERMS = 5
@@ -87,8 +116,9 @@ _DISTINCT_SHARE = 0.6  # of a stream's words, the share that are different words
 class _Stream(NamedTuple):
     """The distribution of a stream of text; lengths and counts are log-normal, rounded down.
 
-    The logarithm of a term's count is ``rate + qualities + blur + spread + slope (log length - typical)``: the blur is
-    the stream's own, the spread the term's.
+    The logarithm of a term's count is
+    ``rate + qualities + blur + spread + slope (log length - typical)``: the blur is the stream's
+    own, the spread the term's.
     """
 
     typical: float  # logarithm of the median length
@@ -110,7 +140,9 @@ _PARTS = (
 )
 
 
-def fill_text_match(out: F32, qualities: F32, intents: F64, query: I64, rng: np.random.Generator) -> None:
+def fill_text_match(
+    out: F32, qualities: F32, intents: F64, query: I64, rng: np.random.Generator
+) -> None:
     """Write the 136 features of some documents.
 
     Args:
@@ -122,10 +154,17 @@ def fill_text_match(out: F32, qualities: F32, intents: F64, query: I64, rng: np.
     """
     n_queries = intents.shape[0]
     # Queries that are after matching text are longer; those after something fresh use rarer words.
-    terms = np.clip(np.floor(1 + 3 * intents[:, MATCH] + 1.1 * rng.standard_exponential(n_queries)), 1, _MOST_TERMS)
-    idf = np.clip(3 + 4 * intents[:, FRESH] + 2 * rng.standard_normal((_MOST_TERMS, n_queries)), 0.5, 14)
+    terms = np.clip(
+        np.floor(1 + 3 * intents[:, MATCH] + 1.1 * rng.standard_exponential(n_queries)),
+        1,
+        _MOST_TERMS,
+    )
+    idf = np.clip(
+        3 + 4 * intents[:, FRESH] + 2 * rng.standard_normal((_MOST_TERMS, n_queries)), 0.5, 14
+    )
     asked = (np.arange(_MOST_TERMS)[:, None] < terms).astype(np.float32)
-    # Each stream is a collection of its own, in which words are more or less rare; the body makes up the whole.
+    # Each stream is a collection of its own, in which words are more or less rare; the body makes
+    # up the whole.
     drift = 0.4 * rng.standard_normal((len(STREAMS), n_queries))
     drift[0] = drift[-1] = 0
     idf_of_stream = np.maximum((idf * asked).sum(axis=0) + drift, 0.1).astype(np.float32)
@@ -138,11 +177,21 @@ def fill_text_match(out: F32, qualities: F32, intents: F64, query: I64, rng: np.
     texts: list[tuple[Any, ...]] = []
     for stream in _PARTS:
         length = _lengths(stream, qualities, rng)
-        mean_length = float(np.exp(stream.typical + stream.width**2 / 2))  # of documents that have such a stream
+        mean_length = float(
+            np.exp(stream.typical + stream.width**2 / 2)
+        )  # of documents that have such a stream
         texts.append((_counts(stream, length, qualities, asked, rarity, rng), length, mean_length))
     whole = tuple(map(sum, zip(*texts, strict=True)))
     for position, (counts, length, mean) in enumerate([*texts, whole]):
-        _fill_stream(out[position : 125 : len(STREAMS)], counts, length, np.float32(mean), asked, weights, n_terms)
+        _fill_stream(
+            out[position : 125 : len(STREAMS)],
+            counts,
+            length,
+            np.float32(mean),
+            asked,
+            weights,
+            n_terms,
+        )
     first = _FAMILIES.index("idf") * len(STREAMS)
     out[first : first + len(STREAMS)] = idf_of_stream[:, query]
     _fill_page(out[125:], qualities, rng)
@@ -158,18 +207,26 @@ def _share(signal: Any) -> Any:
 
 def _lengths(stream: _Stream, qualities: F32, rng: np.random.Generator) -> F32:
     n = qualities.shape[1]
-    length = np.floor(np.exp(np.float32(stream.typical) + np.float32(stream.width) * _normal(rng, n)))
+    length = np.floor(
+        np.exp(np.float32(stream.typical) + np.float32(stream.width) * _normal(rng, n))
+    )
     present = qualities[POPULAR] + _normal(rng, n) > stream.absent
     return np.asarray(np.maximum(length, 1) * present, np.float32)
 
 
-def _counts(stream: _Stream, length: F32, qualities: F32, asked: F32, rarity: F32, rng: np.random.Generator) -> F32:
-    """Draw how often each query term occurs in a stream: ``[terms, n]``, together at most its length."""
+def _counts(
+    stream: _Stream, length: F32, qualities: F32, asked: F32, rarity: F32, rng: np.random.Generator
+) -> F32:
+    """Draw how often each query term occurs in a stream: ``[terms, n]``, together at most its
+    length.
+    """
     n = length.size
     rate = stream.rate + stream.match * qualities[MATCH] + stream.pushed * qualities[PUSHED]
     rate += stream.blur * _normal(rng, n)
     rate += stream.slope * (np.log(np.maximum(length, 1)) - np.float32(stream.typical))
-    logarithms = np.float32(stream.spread) * _normal(rng, _MOST_TERMS, n) + rate.astype(np.float32) - rarity
+    logarithms = (
+        np.float32(stream.spread) * _normal(rng, _MOST_TERMS, n) + rate.astype(np.float32) - rarity
+    )
     counts: F32 = np.floor(np.exp(logarithms)) * asked
     left = length.copy()
     for count in counts:
@@ -178,8 +235,12 @@ def _counts(stream: _Stream, length: F32, qualities: F32, asked: F32, rarity: F3
     return counts
 
 
-def _fill_stream(out: F32, counts: F32, length: F32, mean: np.float32, asked: F32, weights: F32, n: F32) -> None:
-    """Write the 25 features of one stream; ``asked`` is 1 where the query has that term, ``weights`` is its idf."""
+def _fill_stream(
+    out: F32, counts: F32, length: F32, mean: np.float32, asked: F32, weights: F32, n: F32
+) -> None:
+    """Write the 25 features of one stream; ``asked`` is 1 where the query has that term,
+    ``weights`` is its idf.
+    """
     per_word: F32 = np.reciprocal(np.maximum(length, 1))
     here = length > 0
     covered = (counts > 0).sum(axis=0, dtype=np.float32)
@@ -200,14 +261,21 @@ def _fill_stream(out: F32, counts: F32, length: F32, mean: np.float32, asked: F3
     absolute = np.maximum(counts - np.float32(_ABSOLUTE_DISCOUNT), 0) * per_word
     absolute += np.float32(_ABSOLUTE_DISCOUNT * _DISTINCT_SHARE) * background
     out[22] = (np.log(np.minimum(absolute, 1)) * asked).sum(axis=0) * here
-    dirichlet = (counts + np.float32(_DIRICHLET_MASS) * background) / (length + np.float32(_DIRICHLET_MASS))
+    dirichlet = (counts + np.float32(_DIRICHLET_MASS) * background) / (
+        length + np.float32(_DIRICHLET_MASS)
+    )
     out[23] = (np.log(dirichlet) * asked).sum(axis=0) * here
-    mixed = np.float32(1 - _JELINEK_WEIGHT) * counts * per_word + np.float32(_JELINEK_WEIGHT) * background
+    mixed = (
+        np.float32(1 - _JELINEK_WEIGHT) * counts * per_word
+        + np.float32(_JELINEK_WEIGHT) * background
+    )
     out[24] = (np.log(mixed) * asked).sum(axis=0) * here
 
 
 def _fill_statistics(out: F32, values: F32, asked: F32, n: F32) -> None:
-    """Sum, smallest, largest, mean and variance over the terms that are asked for; other terms have the value 0."""
+    """Sum, smallest, largest, mean and variance over the terms that are asked for; other terms have
+    the value 0.
+    """
     out[0] = values.sum(axis=0)
     out[1] = np.where(asked > 0, values, np.float32(np.inf)).min(axis=0)
     out[2] = values.max(axis=0)
@@ -241,18 +309,24 @@ _COPIES = 18
 
 
 class _Group(NamedTuple):
-    """Columns of one kind: they look at some qualities, share a nuisance factor, and are 0 together."""
+    """Columns of one kind: they look at some qualities, share a nuisance factor, and are 0
+    together.
+    """
 
     columns: int
     qualities: tuple[int, ...]
-    blur: tuple[float, float]  # range of the noise of a column, where quality has standard deviation 1
+    blur: tuple[
+        float, float
+    ]  # range of the noise of a column, where quality has standard deviation 1
     absent: float  # share of the documents about which nothing is known
     levels: tuple[int, ...] = ()  # columns with that many values, in turn; 0 is any number
 
 
 _GROUPS = (
     _Group(60, (POPULAR, POPULAR, TRUSTED), (0.6, 2.0), 0.1, (0, 0, 40)),  # web graph
-    _Group(60, (PUSHED, FRESH, TRUSTED), (0.8, 2.5), 0.0, (0, 12, 100)),  # statistics of the document
+    _Group(
+        60, (PUSHED, FRESH, TRUSTED), (0.8, 2.5), 0.0, (0, 12, 100)
+    ),  # statistics of the document
     _Group(50, (PUSHED, TRUSTED, USEFUL), (1.0, 3.0), 0.5, (2, 0)),  # classifiers
     _Group(199, (MATCH,), (0.6, 2.5), 0.15, (0, 0, 6, 25)),  # matching text
     _Group(40, (MATCH, USEFUL), (0.8, 2.0), 0.3),  # topics
@@ -266,7 +340,8 @@ WIDTH = sum(group.columns for group in _GROUPS) + _QUERY_COLUMNS + _COPIES
 
 @lru_cache(maxsize=1)
 def _columns() -> list[tuple[Any, ...]]:
-    """Return (quality, group, weights of quality, nuisance and noise, levels) of each column drawn per document.
+    """Return (quality, group, weights of quality, nuisance and noise, levels) of each column drawn
+    per document.
 
     The columns are the engine's, not the data's: the same for every seed.
     """
@@ -276,14 +351,20 @@ def _columns() -> list[tuple[Any, ...]]:
     blur = np.concatenate([rng.uniform(*group.blur, group.columns) for group in _GROUPS])
     shared = rng.uniform(0, 1, quality.size)
     levels = np.concatenate([np.resize(group.levels or (0,), group.columns) for group in _GROUPS])
-    # 1.702 brings the logistic function nearest to the normal distribution function; 1.25 is a quality's variance.
+    # 1.702 brings the logistic function nearest to the normal distribution function; 1.25 is a
+    # quality's variance.
     scale = 1.702 / np.sqrt(1.25 + shared**2 + blur**2)
     sign = rng.choice([1.0, 1.0, 1.0, -1.0], quality.size)
-    single = [np.asarray(values, np.float32) for values in (sign * scale, shared * scale, blur * scale, levels)]
+    single = [
+        np.asarray(values, np.float32)
+        for values in (sign * scale, shared * scale, blur * scale, levels)
+    ]
     return list(zip(quality, np.repeat(np.arange(len(_GROUPS)), count), *single, strict=True))
 
 
-def fill_scaled(out: F32, qualities: F32, intents: F64, query: I64, rng: np.random.Generator) -> None:
+def fill_scaled(
+    out: F32, qualities: F32, intents: F64, query: I64, rng: np.random.Generator
+) -> None:
     """Write the 519 features of some documents.
 
     Args:
@@ -298,14 +379,17 @@ def fill_scaled(out: F32, qualities: F32, intents: F64, query: I64, rng: np.rand
     own = out[: len(columns)]
     rng.standard_normal(out=own, dtype=np.float32)
     nuisance = rng.standard_normal((len(_GROUPS), n), dtype=np.float32)
-    known = rng.random((len(_GROUPS), n), dtype=np.float32) >= np.array([[group.absent] for group in _GROUPS])
+    known = rng.random((len(_GROUPS), n), dtype=np.float32) >= np.array(
+        [[group.absent] for group in _GROUPS]
+    )
     for row, (quality, group, weight, shared, blur, levels) in zip(own, columns, strict=True):
         values = _share(blur * row + weight * qualities[quality] + shared * nuisance[group])
         if levels:
             values = np.minimum(np.floor(values * levels), levels - 1) / (levels - 1)
         row[:] = values * known[group]
     after = own.shape[0]
-    # What a query is after shows in its columns; the rest of them is noise, the same for all its documents.
+    # What a query is after shows in its columns; the rest of them is noise, the same for all its
+    # documents.
     shown = intents.T[np.resize(np.arange(QUALITIES), _QUERY_COLUMNS)]
     blurs = np.linspace(0.1, 2, _QUERY_COLUMNS)[:, None]
     shown = 1 / (1 + np.exp(6 * (1 / QUALITIES - shown) + blurs * rng.standard_normal(shown.shape)))

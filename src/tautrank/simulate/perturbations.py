@@ -1,4 +1,6 @@
-"""Perturb given data: longer lists, mistakes of judges, binary judgments; and the checks that simulations share."""
+"""Perturb given data: longer lists, mistakes of judges, binary judgments; and the checks that
+simulations share.
+"""
 
 from __future__ import annotations
 
@@ -19,26 +21,34 @@ PERTURBED_SHARES = (0.5, 0.2, 0.15, 0.1, 0.05)
 
 
 def perturb_labels(
-    data: RankingData, probability: float, *, distribution: Sequence[float] | None = None, seed: int = 0
+    data: RankingData,
+    probability: float,
+    *,
+    distribution: Sequence[float] | None = None,
+    seed: int = 0,
 ) -> RankingData:
     """Set a share of the labels to random values, as judges' mistakes would.
 
-    Every label is chosen with the given probability, independently of all others, and a chosen label becomes
-    ``0, 1, 2, ...`` with the probabilities of ``distribution``, whatever it was (so it may stay what it was):
-    ``P(new = b | old = a) = probability * distribution[b] + (1 - probability) * [a = b]``.
+    Every label is chosen with the given probability, independently of all others, and a chosen
+    label becomes ``0, 1, 2, ...`` with the probabilities of ``distribution``, whatever it was (so
+    it may stay what it was): ``P(new = b | old = a) = probability * distribution[b] + (1 -
+    probability) * [a = b]``.
 
-    The paper chooses "a subset" of each list's documents and leaves open how; here the size of the subset is
-    binomial. With one seed, the labels chosen at a probability are among those chosen at any higher one, and they
-    get the same new values, so a curve over probabilities is not blurred by the choice of documents.
+    The paper chooses "a subset" of each list's documents and leaves open how; here the size of the
+    subset is binomial. With one seed, the labels chosen at a probability are among those chosen at
+    any higher one, and they get the same new values, so a curve over probabilities is not blurred
+    by the choice of documents.
 
-    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, sec. 5.4, Figures 3c and 3d.
+    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, sec. 5.4, Figures 3c and
+    3d.
 
     Args:
         data: the data; it is not changed, and the result shares its features.
         probability: probability that a label is chosen.
-        distribution: probabilities of the new labels 0, 1, 2, ...; ``None`` is the paper's .5, .2, .15, .1, .05, up to
-            the highest grade of the data: with labels 0, 1 and 2, the first three over their sum. A label of 4 among
-            labels up to 2 would not be a judge's mistake: it would have five times the gain of any document.
+        distribution: probabilities of the new labels 0, 1, 2, ...; ``None`` is the paper's .5, .2,
+            .15, .1, .05, up to the highest grade of the data: with labels 0, 1 and 2, the first
+            three over their sum. A label of 4 among labels up to 2 would not be a judge's mistake:
+            it would have five times the gain of any document.
         seed: the same seed gives the same labels.
 
     >>> data = RankingData.from_arrays([[0.0]] * 8, [4] * 8, group=[8])
@@ -52,10 +62,13 @@ def perturb_labels(
         distribution = (within / within.sum()).tolist()
     table = probabilities_by_label("distribution", distribution)
     if abs(table.sum() - 1) > 1e-6:
-        raise OptionError(f"distribution: found a sum of {table.sum():g}; expected probabilities that sum to 1")
+        raise OptionError(
+            f"distribution: found a sum of {table.sum():g}; expected probabilities that sum to 1"
+        )
     rng = np.random.default_rng(checked_seed(seed))
     chosen = rng.random(data.n_documents) < chance
-    # Values are drawn for all documents, so that which ones are chosen does not change what they get.
+    # Values are drawn for all documents, so that which ones are chosen does not change what they
+    # get.
     drawn = rng.choice(table.size, data.n_documents, p=table / table.sum()).astype(np.float32)
     return dataclasses.replace(data, labels=np.where(chosen, drawn, data.labels))
 
@@ -63,9 +76,10 @@ def perturb_labels(
 def binarise(data: RankingData, threshold: float = 0.0) -> RankingData:
     """Turn graded labels into relevant or not: 1 where the label is above the threshold, else 0.
 
-    The default sets every label that is not 0 to 1, which makes Web30K-b of Web30K and Yahoo!-b of Yahoo!: Bruch,
-    Wang, Bendersky and Najork, *An Analysis of the Softmax Cross Entropy Loss for Learning-to-Rank with Binary
-    Relevance*, ICTIR 2019, sec. 4. It is also what `mrr`, `map`, `precision` and `recall` call relevant.
+    The default sets every label that is not 0 to 1, which makes Web30K-b of Web30K and Yahoo!-b of
+    Yahoo!: Bruch, Wang, Bendersky and Najork, *An Analysis of the Softmax Cross Entropy Loss for
+    Learning-to-Rank with Binary Relevance*, ICTIR 2019, sec. 4. It is also what `mrr`, `map`,
+    `precision` and `recall` call relevant.
 
     Args:
         data: the data; it is not changed, and the result shares its features.
@@ -76,23 +90,29 @@ def binarise(data: RankingData, threshold: float = 0.0) -> RankingData:
     ([0.0, 1.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0])
     """
     checked_data("data", data)
-    return dataclasses.replace(data, labels=(data.labels > real("threshold", threshold)).astype(np.float32))
+    return dataclasses.replace(
+        data, labels=(data.labels > real("threshold", threshold)).astype(np.float32)
+    )
 
 
 def add_negatives(data: RankingData, share: float, *, seed: int = 0) -> RankingData:
     """Append documents of other queries to every list, with label 0.
 
-    Each list ``(x, y)`` becomes ``(x + x', y + 0)``. Every document of ``x'`` is drawn in two steps, as the paper
-    writes it: a query other than this one, all equally likely, then one of its documents, all equally likely.
+    Each list ``(x, y)`` becomes ``(x + x', y + 0)``. Every document of ``x'`` is drawn in two
+    steps, as the paper writes it: a query other than this one, all equally likely, then one of its
+    documents, all equally likely.
 
-    What the paper leaves open: draws are independent, so a document may be drawn twice; a list of ``m`` documents
-    gets ``share * m`` more, rounded up or down at random so that the mean is exact on lists of any length.
+    What the paper leaves open: draws are independent, so a document may be drawn twice; a list of
+    ``m`` documents gets ``share * m`` more, rounded up or down at random so that the mean is exact
+    on lists of any length.
 
-    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, sec. 5.4, Figures 3a and 3b.
+    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, sec. 5.4, Figures 3a and
+    3b.
 
     Args:
         data: the data; it is not changed.
-        share: number of documents to add, as a share of the list; 0.4 makes lists 40% longer, 2 three times as long.
+        share: number of documents to add, as a share of the list; 0.4 makes lists 40% longer, 2
+            three times as long.
         seed: the same seed gives the same documents.
 
     >>> data = RankingData.from_arrays([[1.0], [2.0], [3.0], [4.0]], [0, 2, 1, 1], group=[2, 2])
@@ -108,7 +128,9 @@ def add_negatives(data: RankingData, share: float, *, seed: int = 0) -> RankingD
     total = int(added.sum())
     filled = np.flatnonzero(sizes)
     if total and filled.size < 2:
-        raise DataError("data: found 1 query with documents; expected at least 2, since negatives come from others")
+        raise DataError(
+            "data: found 1 query with documents; expected at least 2, since negatives come from others"
+        )
 
     receiver = np.repeat(np.arange(sizes.size), added)
     # One of the other queries: draw among one fewer, and step over the receiver.
@@ -149,5 +171,7 @@ def probabilities_by_label(name: str, values: Sequence[float]) -> F64:
         raise OptionError(f"{name}: found {values!r}; expected {expected}")
     wrong = np.flatnonzero(~((table >= 0) & (table <= 1)))
     if wrong.size:
-        raise OptionError(f"{name}: found {table[wrong[0]]:g} for label {wrong[0]}; expected {expected}")
+        raise OptionError(
+            f"{name}: found {table[wrong[0]]:g} for label {wrong[0]}; expected {expected}"
+        )
     return table

@@ -1,7 +1,8 @@
-"""Synthetic data: a web search engine whose queries, lists and features resemble the published data sets, and toy data.
+"""Synthetic data: a web search engine whose queries, lists and features resemble the published data
+sets, and toy data.
 
-With ``like``, data in the shape of a published data set is generated in blocks of queries: each block from a key of its
-own.
+With ``like``, data in the shape of a published data set is generated in blocks of queries: each
+block from a key of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ from tautrank.data import RankingData
 from tautrank.data.arrays import offsets_from_sizes
 from tautrank.errors import OptionError
 from tautrank.simulate import features
-from tautrank.simulate.features import QUALITIES, STREAMS, draw_intents, draw_plenty, draw_qualities, utility
+from tautrank.simulate.features import (
+    QUALITIES,
+    STREAMS,
+    draw_intents,
+    draw_plenty,
+    draw_qualities,
+    utility,
+)
 from tautrank.simulate.perturbations import checked_seed
 
 _LENGTHS, _DOCUMENTS, _REFERENCE = range(3)  # what a stream of random numbers is for
@@ -54,18 +62,23 @@ class Shape(NamedTuple):
 
 
 def _log_normal_lengths(rng: np.random.Generator, n_queries: int, mean: float) -> F64:
-    """Log-normal list lengths: of 20,000 lists of mean 120 the longest has about 1,200 documents, as in WEB30K."""
+    """Log-normal list lengths: of 20,000 lists of mean 120 the longest has about 1,200 documents,
+    as in WEB30K.
+    """
     spread = 0.6
     return np.exp(rng.normal(np.log(mean) - spread**2 / 2, spread, n_queries))
 
 
 def _gamma_lengths(rng: np.random.Generator, n_queries: int, mean: float) -> F64:
-    """Gamma list lengths: of 20,000 lists of mean 24 the shortest has 1 document and the longest about 130."""
+    """Gamma list lengths: of 20,000 lists of mean 24 the shortest has 1 document and the longest
+    about 130.
+    """
     return rng.gamma(3.0, mean / 3, n_queries)
 
 
-# 982 of WEB30K's 31,531 queries and 1,135 of Yahoo!'s 29,921 have no relevant document (Bruch 2020, sec. 5.1); most of
-# them are queries for which there is nothing to be found, the others found nothing among few documents.
+# 982 of WEB30K's 31,531 queries and 1,135 of Yahoo!'s 29,921 have no relevant document (Bruch 2020,
+# sec. 5.1); most of them are queries for which there is nothing to be found, the others found
+# nothing among few documents.
 _MATCHING = len(features.NAMES), features.NAMES, features.fill_text_match
 _SCALED = features.WIDTH, None, features.fill_scaled
 MSLR = Shape(1, 120.0, _log_normal_lengths, (0.515, 0.325, 0.134, 0.018, 0.008), 0.029, *_MATCHING)
@@ -79,13 +92,13 @@ LABEL_SHARES = MSLR.label_shares
 def five_documents() -> RankingData:
     """Return the synthetic set of StochasticRank's Table 1.
 
-    Query 1 has labels (3, 2, 1) for the features (1,0,0), (0,1,0), (0,0,1); query 2 has labels (3, 2) for (0,0,1) and
-    (1,0,0). Any model gives three scores a, b, c, one for each unit vector: query 1 wants a > b > c, query 2 wants
-    c > a, and no model can have both. Of the six orders a > b > c has the best mean NDCG@3, .917; a > c > b, which has
-    more pairs right, has .903.
+    Query 1 has labels (3, 2, 1) for the features (1,0,0), (0,1,0), (0,0,1); query 2 has labels (3,
+    2) for (0,0,1) and (1,0,0). Any model gives three scores a, b, c, one for each unit vector:
+    query 1 wants a > b > c, query 2 wants c > a, and no model can have both. Of the six orders a >
+    b > c has the best mean NDCG@3, .917; a > c > b, which has more pairs right, has .903.
 
-    Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free Discrete Functions*, ICML 2020,
-    sec. 7.1.
+    Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free Discrete
+    Functions*, ICML 2020, sec. 7.1.
 
     >>> from tautrank.metrics import metric
     >>> data = five_documents()
@@ -110,39 +123,48 @@ def simulate_web_search(
     return_truth: bool = False,
     n_jobs: int | None = None,
 ) -> Any:
-    """Generate web search data with known truth: heavy-tailed features, graded labels, lists of many lengths.
+    """Generate web search data with known truth: heavy-tailed features, graded labels, lists of
+    many lengths.
 
-    Every document has hidden qualities (how well it matches, how popular, how fresh, how spammy it is, ...), every
-    query an intent that says which of them matter. The truth, how relevant a document is, is a nonlinear function of
-    both; a judge sees ``truth + noise * Normal(0, 1)`` and cuts it into the labels 0 to 4. Labels are independent given
-    the truth, and higher truth makes every higher label more likely, so ranking by the truth has the highest
-    possible expected DCG at any cutoff. The difference to it is what a model of the features misses.
+    Every document has hidden qualities (how well it matches, how popular, how fresh, how spammy it
+    is, ...), every query an intent that says which of them matter. The truth, how relevant a
+    document is, is a nonlinear function of both; a judge sees ``truth + noise * Normal(0, 1)`` and
+    cuts it into the labels 0 to 4. Labels are independent given the truth, and higher truth makes
+    every higher label more likely, so ranking by the truth has the highest possible expected DCG at
+    any cutoff. The difference to it is what a model of the features misses.
 
     The shapes:
 
-    - ``like="mslr"`` is MSLR-WEB30K: 120 documents per query, half of the labels 0, and its 136 features by name,
-      computed from synthetic term counts, lengths, links and clicks (Qin and Liu, 2013).
-    - ``like="yahoo"`` is the Yahoo! Learning to Rank Challenge, set 1: 24 documents per query, half of the labels 1,
-      and 519 features from 0 to 1, some with few levels, some known for few documents, 30 the same for a whole query,
-      18 copies of others; ``n_features=700`` adds the empty columns of the published files (Chapelle and Chang, 2011).
-    - ``None`` is a simpler relative of the first, with features of eight kinds in turn. All queries are generated at
-      once, the labels have exactly WEB30K's shares, and the columns mean something else for every seed.
+    - ``like="mslr"`` is MSLR-WEB30K: 120 documents per query, half of the labels 0, and its 136
+      features by name, computed from synthetic term counts, lengths, links and clicks (Qin and Liu,
+      2013).
+    - ``like="yahoo"`` is the Yahoo! Learning to Rank Challenge, set 1: 24 documents per query, half
+      of the labels 1, and 519 features from 0 to 1, some with few levels, some known for few
+      documents, 30 the same for a whole query, 18 copies of others; ``n_features=700`` adds the
+      empty columns of the published files (Chapelle and Chang, 2011).
+    - ``None`` is a simpler relative of the first, with features of eight kinds in turn. All queries
+      are generated at once, the labels have exactly WEB30K's shares, and the columns mean something
+      else for every seed.
 
-    With ``like``, data is generated in blocks of queries directly into the result, so that any size needs little
-    more memory than the result; the first queries are the same whatever their number; and the columns mean the same
-    for every seed, so a model trained on ``seed=0`` can be tested on ``seed=1``.
+    With ``like``, data is generated in blocks of queries directly into the result, so that any size
+    needs little more memory than the result; the first queries are the same whatever their number;
+    and the columns mean the same for every seed, so a model trained on ``seed=0`` can be tested on
+    ``seed=1``.
 
     Args:
         n_queries: number of queries; WEB30K's training part has 18,919, Yahoo!'s 19,944.
-        n_features: number of features, at least 16; default those of the shape, 136 or 519. Fewer are a fixed choice of
-            them, more are columns of zeros; with ``like=None`` there are as many of each kind as it takes.
+        n_features: number of features, at least 16; default those of the shape, 136 or 519. Fewer
+            are a fixed choice of them, more are columns of zeros; with ``like=None`` there are as
+            many of each kind as it takes.
         mean_length: mean number of documents of a query; default that of the shape, 120 or 23.7.
-        noise: standard deviation of the judges' noise, where the truth has standard deviation 1 (not counting, with
-            ``like``, the few queries for which there is nothing to be found: their truth is far below all others).
+        noise: standard deviation of the judges' noise, where the truth has standard deviation 1
+            (not counting, with ``like``, the few queries for which there is nothing to be found:
+            their truth is far below all others).
         seed: the same seed gives the same data.
         like: ``"mslr"``, ``"yahoo"`` or None.
         return_truth: return (data, truth), the truth as float64, one per document.
-        n_jobs: threads to use with ``like``; the data does not depend on it. Default all cores of this process.
+        n_jobs: threads to use with ``like``; the data does not depend on it. Default all cores of
+            this process.
 
     >>> data = simulate_web_search(50, n_features=20, seed=1)
     >>> data.n_queries, data.n_features, sorted(set(data.labels.tolist()))[:2]
@@ -156,8 +178,14 @@ def simulate_web_search(
         raise OptionError(f"like: found {like!r}; expected 'mslr', 'yahoo' or None")
     shape = MSLR if like is None else SHAPES[like]
     n_queries = whole("n_queries", n_queries, 1)
-    n_features = shape.n_features if n_features is None else whole("n_features", n_features, _FEWEST_FEATURES)
-    mean_length = shape.mean_length if mean_length is None else real("mean_length", mean_length, 2.0)
+    n_features = (
+        shape.n_features
+        if n_features is None
+        else whole("n_features", n_features, _FEWEST_FEATURES)
+    )
+    mean_length = (
+        shape.mean_length if mean_length is None else real("mean_length", mean_length, 2.0)
+    )
     given = n_queries, n_features, mean_length, real("noise", noise), checked_seed(seed)
     threads = job_count(n_jobs)
     found = _simulate_at_once(*given) if like is None else _simulate_blocks(shape, *given, threads)
@@ -167,9 +195,13 @@ def simulate_web_search(
 def _simulate_at_once(
     n_queries: int, n_features: int, mean_length: float, noise: float, seed: int
 ) -> tuple[RankingData, F64]:
-    """Generate all queries with one generator, and cut labels at the quantiles of the data itself."""
+    """Generate all queries with one generator, and cut labels at the quantiles of the data
+    itself.
+    """
     rng = np.random.default_rng(seed)
-    sizes = np.maximum(2, np.rint(_log_normal_lengths(rng, n_queries, mean_length))).astype(np.int64)
+    sizes = np.maximum(2, np.rint(_log_normal_lengths(rng, n_queries, mean_length))).astype(
+        np.int64
+    )
     offsets = offsets_from_sizes(sizes)
     query = np.repeat(np.arange(n_queries), sizes)
 
@@ -185,7 +217,12 @@ def _simulate_at_once(
 
 
 def _features(
-    qualities: F64, intent: F64, query: I64, n_queries: int, n_features: int, rng: np.random.Generator
+    qualities: F64,
+    intent: F64,
+    query: I64,
+    n_queries: int,
+    n_features: int,
+    rng: np.random.Generator,
 ) -> F32:
     X = np.empty((query.size, n_features), np.float32)
     absent = rng.random((query.size, len(STREAMS))) < np.array([0.0, 0.45, 0.05, 0.3, 0.0])
@@ -214,17 +251,24 @@ def _features(
 
 
 def _simulate_blocks(
-    shape: Shape, n_queries: int, n_features: int, mean_length: float, noise: float, seed: int, threads: int
+    shape: Shape,
+    n_queries: int,
+    n_features: int,
+    mean_length: float,
+    noise: float,
+    seed: int,
+    threads: int,
 ) -> tuple[RankingData, F64]:
     """Generate data of a shape, and the truth behind its labels.
 
-    Blocks are keyed by (seed, shape, block) and always generated whole, so a query is the same whatever the number of
-    queries, of threads, or of features.
+    Blocks are keyed by (seed, shape, block) and always generated whole, so a query is the same
+    whatever the number of queries, of threads, or of features.
 
     Args:
         shape: the shape of the data.
         n_queries: number of queries.
-        n_features: number of columns; fewer than the shape has are a fixed choice of them, more are columns of zeros.
+        n_features: number of columns; fewer than the shape has are a fixed choice of them, more are
+            columns of zeros.
         mean_length: documents per query.
         noise: standard deviation of the judges' noise.
         seed: key of all random numbers.
@@ -243,7 +287,9 @@ def _simulate_blocks(
     n = int(offsets[-1])
 
     # Some of the columns, in order; each choice contains all smaller ones.
-    columns = np.sort(np.random.default_rng(shape.n_features).permutation(shape.n_features)[:n_features])
+    columns = np.sort(
+        np.random.default_rng(shape.n_features).permutation(shape.n_features)[:n_features]
+    )
     X = np.zeros((n, n_features), np.float32)
     labels = np.empty(n, np.float32)
     truth = np.empty(n)
@@ -273,21 +319,33 @@ def _simulate_blocks(
 
 
 def _generator(shape: Shape, seed: int, purpose: int, block: int) -> np.random.Generator:
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(shape.key, purpose, block)))
+    return np.random.default_rng(
+        np.random.SeedSequence(seed, spawn_key=(shape.key, purpose, block))
+    )
 
 
-def _documents(shape: Shape, query: I64, n_queries: int, rng: np.random.Generator) -> tuple[F64, F64, F64, F64]:
-    """Draw intents of queries and qualities of documents; return them, relevance, and what the unanswerable lose."""
+def _documents(
+    shape: Shape, query: I64, n_queries: int, rng: np.random.Generator
+) -> tuple[F64, F64, F64, F64]:
+    """Draw intents of queries and qualities of documents; return them, relevance, and what the
+    unanswerable lose.
+    """
     intents = draw_intents(n_queries, rng)
     plenty = draw_plenty(n_queries, rng)
     lost = _NOTHING * (rng.random(n_queries) < shape.unanswerable)
     qualities = draw_qualities(query, n_queries, rng)
-    return intents, qualities, utility(qualities, intents[query]) + plenty[query], np.asarray(lost[query], np.float64)
+    return (
+        intents,
+        qualities,
+        utility(qualities, intents[query]) + plenty[query],
+        np.asarray(lost[query], np.float64),
+    )
 
 
 @lru_cache(maxsize=8)
 def _reference(shape: Shape) -> tuple[float, float, F64, F64]:
-    """Return mean and standard deviation of relevance, and truth and noise of the documents, of many short lists.
+    """Return mean and standard deviation of relevance, and truth and noise of the documents, of
+    many short lists.
 
     What is measured on them holds for every seed.
     """
@@ -299,7 +357,8 @@ def _reference(shape: Shape) -> tuple[float, float, F64, F64]:
 
 
 def label_cuts(shape: Shape, noise: float) -> F64:
-    """Return the judged relevance at which one label passes to the next, so that labels have the shape's shares.
+    """Return the judged relevance at which one label passes to the next, so that labels have the
+    shape's shares.
 
     A document of true relevance ``t`` has a label of at least ``l`` with probability
     ``Phi((t - cuts[l - 1]) / noise)``.

@@ -1,15 +1,18 @@
-"""How directly a loss optimises a metric: the cost, in the metric, of choosing a ranker by the loss.
+"""How directly a loss optimises a metric: the cost, in the metric, of choosing a ranker by the
+loss.
 
-A loss is read as ``O1 = 1 - surrogate measure`` (`surrogate`), the metric as ``O2 = 1 - metric``. If the two are within
-``eps1`` of each other at the ranker that is best by the loss, and within ``eps2`` at the one that is best by the
-metric, the first ranker is by the metric at most ``2 eps1 + eps2`` worse than the second.
+A loss is read as ``O1 = 1 - surrogate measure`` (`surrogate`), the metric as ``O2 = 1 - metric``.
+If the two are within ``eps1`` of each other at the ranker that is best by the loss, and within
+``eps2`` at the one that is best by the metric, the first ranker is by the metric at most
+``2 eps1 + eps2`` worse than the second.
 
 It follows from one line about averages over the queries by which both rankers were chosen:
 
     O2(w1) - O2(w2) = [O2(w1) - O1(w1)] + [O1(w1) - O1(w2)] + [O1(w2) - O2(w2)] <= eps1 + 0 + eps2
 
-The paper claims it for the expectation over unseen queries, and its proof takes for granted that ``w1`` is no worse
-than ``w2`` by the loss on each of them. On unseen queries this need not hold: `docs/theory.md` has an example.
+The paper claims it for the expectation over unseen queries, and its proof takes for granted that
+``w1`` is no worse than ``w2`` by the loss on each of them. On unseen queries this need not hold:
+`docs/theory.md` has an example.
 
 He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, Theorem 1.
 """
@@ -60,7 +63,8 @@ class Surrogate(NamedTuple):
     costs: Callable[[F64, F64, I64, int], F64]
 
     def metric_costs(self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> F64:
-        """``O2``: one minus the metric, or the metric itself where lower is better; NaN where a query is skipped.
+        """``O2``: one minus the metric, or the metric itself where lower is better; NaN where a
+        query is skipped.
 
         Args:
             scores, labels, offsets: the lists, see `tautrank.theory`.
@@ -96,11 +100,13 @@ def surrogate(loss: Any) -> Surrogate:
     ``arp-loss1``, ``arp-loss2``       the loss and the constants of its derivation; at least ARP           ``arp@k``
     =================================  ===================================================================  ==========
 
-    ``ranknet``, ``yetiloss`` and ``mse`` count pairs and squares and have the scale of no metric. To enter a loss of
-    your own, decorate a function from the loss to its `Surrogate` with ``@surrogate.register``.
+    ``ranknet``, ``yetiloss`` and ``mse`` count pairs and squares and have the scale of no metric.
+    To enter a loss of your own, decorate a function from the loss to its `Surrogate` with
+    ``@surrogate.register``.
 
-    He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, sec. V; the lower bounds are
-    those of `softmax_ndcg_bound`, `xe_ndcg_bound`, `ndcg_cost_bound` and `lambdaloss_bound`.
+    He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, sec. V; the
+    lower bounds are those of `softmax_ndcg_bound`, `xe_ndcg_bound`, `ndcg_cost_bound` and
+    `lambdaloss_bound`.
 
     Args:
         loss: the loss, or its name.
@@ -119,7 +125,11 @@ def surrogate(loss: Any) -> Surrogate:
 
 
 def _read(
-    loss: Any, reading: str, change: Callable[..., F64], judge: Metric | None = None, drawn: bool = False
+    loss: Any,
+    reading: str,
+    change: Callable[..., F64],
+    judge: Metric | None = None,
+    drawn: bool = False,
 ) -> Surrogate:
     """Return a surrogate measure beside the loss's own NDCG or another metric.
 
@@ -133,9 +143,13 @@ def _read(
     sampled = dataclasses.replace(loss, samples=max(loss.samples, _DRAWS)) if drawn else loss
 
     def costs(scores: F64, labels: F64, offsets: I64, seed: int) -> F64:
-        return change(sampled.bind(labels, offsets, seed=seed).values(scores), scores, labels, offsets)
+        return change(
+            sampled.bind(labels, offsets, seed=seed).values(scores), scores, labels, offsets
+        )
 
-    return Surrogate(loss, judge or NDCG(k=loss.k, gain=loss.gain, discount=loss.discount), reading, costs)
+    return Surrogate(
+        loss, judge or NDCG(k=loss.k, gain=loss.gain, discount=loss.discount), reading, costs
+    )
 
 
 def _as_it_is(values: F64, *_: Any) -> F64:
@@ -146,7 +160,9 @@ def _of_smoothed(loss: losses.SmoothedLoss | losses.PLRank) -> Surrogate:
     if not isinstance(loss.metric, Metric):
         raise OptionError(f"loss: found the metric {loss.metric}; expected one of tautrank.metrics")
     judge = metric(loss.metric, empty="skip")
-    return _read(loss, "1 - the metric of noisy scores", lambda values, *_: 1.0 + values, judge, drawn=True)
+    return _read(
+        loss, "1 - the metric of noisy scores", lambda values, *_: 1.0 + values, judge, drawn=True
+    )
 
 
 def _of_cross_entropy(loss: losses.ListNet | losses.XENDCG) -> Surrogate:
@@ -155,22 +171,39 @@ def _of_cross_entropy(loss: losses.ListNet | losses.XENDCG) -> Surrogate:
 
 def _of_ndcg_loss1(loss: losses.NDCGLoss1) -> Surrogate:
     own = {"k": loss.k, "gain": loss.gain, "discount": loss.discount}
-    return _read(loss, "the loss less sum G - 1", lambda values, s, y, cuts: values - ndcg_cost(y, y, cuts, **own))
+    return _read(
+        loss,
+        "the loss less sum G - 1",
+        lambda values, s, y, cuts: values - ndcg_cost(y, y, cuts, **own),
+    )
 
 
 def _of_arp(loss: losses.ARPLoss1 | losses.ARPLoss2) -> Surrogate:
     reading = "the loss and the constants of its derivation"
-    return _read(loss, reading, lambda values, s, y, cuts: lambdaloss_bound(s, y, cuts, loss).upper, ARP(k=loss.k))
+    return _read(
+        loss,
+        reading,
+        lambda values, s, y, cuts: lambdaloss_bound(s, y, cuts, loss).upper,
+        ARP(k=loss.k),
+    )
 
 
 _READINGS: dict[type[Any], Callable[[Any], Surrogate]] = {
     Surrogate: lambda given: given,
-    losses.SoftRank: lambda loss: _read(loss, "1 - SoftNDCG@k", _as_it_is, drawn=loss.estimator != "exact"),
-    losses.SmoothNDCG: lambda loss: _read(loss, "1 - a smooth NDCG", _as_it_is, NDCG(k=loss.k, gain=loss.gain)),
+    losses.SoftRank: lambda loss: _read(
+        loss, "1 - SoftNDCG@k", _as_it_is, drawn=loss.estimator != "exact"
+    ),
+    losses.SmoothNDCG: lambda loss: _read(
+        loss, "1 - a smooth NDCG", _as_it_is, NDCG(k=loss.k, gain=loss.gain)
+    ),
     **dict.fromkeys((losses.SmoothedLoss, losses.PLRank), _of_smoothed),
     **dict.fromkeys((losses.ListNet, losses.XENDCG), _of_cross_entropy),
-    **dict.fromkeys((losses.LambdaRank, losses.NDCGLoss2), lambda loss: _read(loss, "the loss", _as_it_is)),
-    losses.NDCGLoss2PP: lambda loss: _read(loss, "the loss over 1 + mu", lambda values, *_: values / (1.0 + loss.mu)),
+    **dict.fromkeys(
+        (losses.LambdaRank, losses.NDCGLoss2), lambda loss: _read(loss, "the loss", _as_it_is)
+    ),
+    losses.NDCGLoss2PP: lambda loss: _read(
+        loss, "the loss over 1 + mu", lambda values, *_: values / (1.0 + loss.mu)
+    ),
     losses.NDCGLoss1: _of_ndcg_loss1,
     **dict.fromkeys((losses.ARPLoss1, losses.ARPLoss2), _of_arp),
 }
@@ -179,7 +212,8 @@ for _kind, _reading in _READINGS.items():
 
 
 class Directness(NamedTuple):
-    """The cost, in the metric, of choosing by the loss, and the guarantee; NaN where a query is skipped.
+    """The cost, in the metric, of choosing by the loss, and the guarantee; NaN where a query is
+    skipped.
 
     ``w1`` is the ranker that is best by the loss, ``w2`` the one that is best by the metric.
 
@@ -219,7 +253,9 @@ class Directness(NamedTuple):
 
     @property
     def guarantee_of_means(self) -> float:
-        """``mean(O2 - O1)`` at ``w1`` plus ``mean(O1 - O2)`` at ``w2``: all that the premises imply."""
+        """``mean(O2 - O1)`` at ``w1`` plus ``mean(O1 - O2)`` at ``w2``: all that the premises
+        imply.
+        """
         return mean_over_queries(self.gaps[1]) - mean_over_queries(self.gaps[0])
 
     @property
@@ -229,7 +265,9 @@ class Directness(NamedTuple):
 
     @property
     def margin(self) -> float:
-        """``2 eps1 + eps2`` less ``|difference|``; below 0 where the theorem fails, NaN without queries."""
+        """``2 eps1 + eps2`` less ``|difference|``; below 0 where the theorem fails, NaN without
+        queries.
+        """
         return self.guarantee - abs(self.difference)
 
     def __repr__(self) -> str:
@@ -240,12 +278,16 @@ class Directness(NamedTuple):
 
 
 def directness(
-    loss: Readable, loss_scores: ArrayLike, metric_scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike
+    loss: Readable,
+    loss_scores: ArrayLike,
+    metric_scores: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike,
 ) -> Directness:
     """Measure eps1, eps2 and what they guarantee for two rankers.
 
-    He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, Theorem 1. The supremum of the
-    paper is taken over the queries given, its expectation is their mean.
+    He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, Theorem 1.
+    The supremum of the paper is taken over the queries given, its expectation is their mean.
 
     Args:
         loss: the loss, its name, or its `Surrogate`.
@@ -263,20 +305,33 @@ def _costs(
     loss: Readable, scorings: Sequence[ArrayLike], labels: ArrayLike, offsets: ArrayLike, seed: int
 ) -> tuple[F64, F64]:
     """Return ``O1`` and ``O2``, ``[scorings, queries]``; NaN where a query is skipped."""
-    chosen, scored = surrogate(loss), [check_scored_lists(scores, labels, offsets) for scores in scorings]
-    metric_costs = np.array([chosen.metric_costs(s, lists.labels, lists.offsets) for s, lists in scored])
-    loss_costs = np.array([chosen.costs(s, lists.labels, lists.offsets, seed) for s, lists in scored])
+    chosen, scored = (
+        surrogate(loss),
+        [check_scored_lists(scores, labels, offsets) for scores in scorings],
+    )
+    metric_costs = np.array(
+        [chosen.metric_costs(s, lists.labels, lists.offsets) for s, lists in scored]
+    )
+    loss_costs = np.array(
+        [chosen.costs(s, lists.labels, lists.offsets, seed) for s, lists in scored]
+    )
     return np.where(np.isnan(metric_costs), np.nan, loss_costs), metric_costs
 
 
 def directness_among(
-    loss: Readable, scorings: Sequence[ArrayLike], labels: ArrayLike, offsets: ArrayLike, *, seed: int = 0
+    loss: Readable,
+    scorings: Sequence[ArrayLike],
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    *,
+    seed: int = 0,
 ) -> Directness:
     """Choose among scorings by the loss and by the metric, and measure what the choice costs.
 
-    The scorings are the class of rankers, finite as in footnote 2 of He and Liu, *Are Algorithms Directly Optimizing IR
-    Measures Really Direct?*, 2008; ``w1`` has the least mean ``O1`` among them, ``w2`` the least mean ``O2``. On the
-    queries by which they were chosen Theorem 1 holds for every loss and every metric.
+    The scorings are the class of rankers, finite as in footnote 2 of He and Liu, *Are Algorithms
+    Directly Optimizing IR Measures Really Direct?*, 2008; ``w1`` has the least mean ``O1`` among
+    them, ``w2`` the least mean ``O2``. On the queries by which they were chosen Theorem 1 holds for
+    every loss and every metric.
 
     Args:
         loss: the loss, its name, or its `Surrogate`.
@@ -293,7 +348,12 @@ def directness_among(
 
 
 def best_scorings(
-    loss: Readable, scorings: Sequence[ArrayLike], labels: ArrayLike, offsets: ArrayLike, *, seed: int = 0
+    loss: Readable,
+    scorings: Sequence[ArrayLike],
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    *,
+    seed: int = 0,
 ) -> tuple[int, int]:
     """Return which of the scorings has the least mean ``O1``, and which has the least mean ``O2``.
 
@@ -311,16 +371,19 @@ def best_scorings(
     if len(scorings) == 0:
         raise DataError("scorings: found none; expected at least one")
     costs = _costs(loss, scorings, labels, offsets, seed)
-    by_loss, by_metric = np.array([[mean_over_queries(values) for values in of_scorings] for of_scorings in costs])
+    by_loss, by_metric = np.array(
+        [[mean_over_queries(values) for values in of_scorings] for of_scorings in costs]
+    )
     among = by_metric <= by_metric.min() + 1e-12
     return int(np.argmin(by_loss)), int(np.argmin(np.where(among, by_loss, np.inf)))
 
 
 def spread_scorings(labels: ArrayLike, offsets: ArrayLike, *, seed: int = 0) -> list[F64]:
-    """Return fifteen scorings from chance to near the order of the labels, at three scales: a class of rankers.
+    """Return fifteen scorings from chance to near the order of the labels, at three scales: a class
+    of rankers.
 
-    ``scale (t y/max y + (1 - t) noise)`` for ``t`` of 0, 0.2, 0.4, 0.6 and 0.8 and scales of 1/2, 3 and 20, each with
-    noise of its own.
+    ``scale (t y/max y + (1 - t) noise)`` for ``t`` of 0, 0.2, 0.4, 0.6 and 0.8 and scales of 1/2, 3
+    and 20, each with noise of its own.
 
     Args:
         labels, offsets: the lists, see `tautrank.theory`.
@@ -334,4 +397,6 @@ def spread_scorings(labels: ArrayLike, offsets: ArrayLike, *, seed: int = 0) -> 
     rng = np.random.default_rng(whole("seed", seed, 0))
     unit = lists.labels / max(float(y.max(initial=0.0)), 1e-300)
     shares, scales = (0.0, 0.2, 0.4, 0.6, 0.8), (0.5, 3.0, 20.0)
-    return [scale * (t * unit + (1.0 - t) * rng.normal(size=y.size)) for scale in scales for t in shares]
+    return [
+        scale * (t * unit + (1.0 - t) * rng.normal(size=y.size)) for scale in scales for t in shares
+    ]

@@ -1,8 +1,10 @@
-"""XE-NDCG and its gamma: the distributions that cross entropy compares, the Jensen gap, and the best gammas.
+"""XE-NDCG and its gamma: the distributions that cross entropy compares, the Jensen gap, and the
+best gammas.
 
-The loss bounds a number that does not depend on gamma (`xe_ndcg_bound`), so the gamma that minimises the loss gives the
-tightest bound. The paper asks for the gamma with the smallest Jensen gap instead, the part of the bound's looseness
-that gamma moves most, and leaves finding it open; both have exact answers here, and they differ.
+The loss bounds a number that does not depend on gamma (`xe_ndcg_bound`), so the gamma that
+minimises the loss gives the tightest bound. The paper asks for the gamma with the smallest Jensen
+gap instead, the part of the bound's looseness that gamma moves most, and leaves finding it open;
+both have exact answers here, and they differ.
 """
 
 from __future__ import annotations
@@ -21,11 +23,14 @@ from tautrank.metrics.ordering import query_maxima, query_sums
 from tautrank.theory.theorem import check_list_scores, check_scored_lists
 
 LABEL_PROBABILITIES = (0.5, 0.2, 0.15, 0.1, 0.05)
-"""Of the labels 0 to 4: what the paper draws labels from in sec. 5.4; Figure 1 does not say its own."""
+"""Of the labels 0 to 4: what the paper draws labels from in sec. 5.4; Figure 1 does not say its
+own.
+"""
 
 
 def log_softmax(scores: ArrayLike, offsets: ArrayLike) -> F64:
-    """Return ``log rho``, where ``rho_i = exp(s_i) / sum_j exp(s_j)`` over the documents of the query.
+    """Return ``log rho``, where ``rho_i = exp(s_i) / sum_j exp(s_j)`` over the documents of the
+    query.
 
     Args:
         scores, offsets: the lists, see `tautrank.theory`.
@@ -82,8 +87,11 @@ def check_gamma(gamma: ArrayLike, lists: Lists) -> F64:
     return g
 
 
-def cross_entropy(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, gamma: ArrayLike) -> F64:
-    """Return XE-NDCG with any gamma, ``-sum_i phi_i log rho_i``, one per query; NaN without a relevant document.
+def cross_entropy(
+    scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, gamma: ArrayLike
+) -> F64:
+    """Return XE-NDCG with any gamma, ``-sum_i phi_i log rho_i``, one per query; NaN without a
+    relevant document.
 
     Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Definition 1.
 
@@ -101,7 +109,8 @@ def cross_entropy(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, gamm
 
 
 def gammas_of(loss: XENDCG, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> F64:
-    """Return the gammas that a ``xendcg`` loss uses, one per document; drawn ones are those of seed 0 and step 0.
+    """Return the gammas that a ``xendcg`` loss uses, one per document; drawn ones are those of seed
+    0 and step 0.
 
     Args:
         loss: the loss, with a fixed, uniform or tight gamma.
@@ -126,7 +135,8 @@ def gammas_of(loss: XENDCG, scores: ArrayLike, labels: ArrayLike, offsets: Array
 
 
 def log_expected_probability(scores: ArrayLike, targets: ArrayLike, offsets: ArrayLike) -> F64:
-    """Return ``log sum_i phi_i rho_i``, one per query (eq. 12 in the proof of Theorem 1); 0 without targets.
+    """Return ``log sum_i phi_i rho_i``, one per query (eq. 12 in the proof of Theorem 1); 0 without
+    targets.
 
     Args:
         scores: one finite number per document.
@@ -139,15 +149,19 @@ def log_expected_probability(scores: ArrayLike, targets: ArrayLike, offsets: Arr
     log_rho = log_softmax(scores, offsets)
     phi = np.asarray(targets, dtype=np.float64)
     cuts = np.asarray(offsets, dtype=np.int64)
-    # Measured by the best document with a target: next to a far better one all the others may underflow.
+    # Measured by the best document with a target: next to a far better one all the others may
+    # underflow.
     top = query_maxima(np.where(phi > 0, log_rho, -np.inf), cuts)
     top = np.where(np.isfinite(top), top, 0.0)
-    shares = query_sums(phi * np.exp(np.minimum(log_rho - np.repeat(top, np.diff(cuts)), 0.0)), cuts)
+    shares = query_sums(
+        phi * np.exp(np.minimum(log_rho - np.repeat(top, np.diff(cuts)), 0.0)), cuts
+    )
     return np.log(shares, out=np.zeros_like(shares), where=shares > 0) + top
 
 
 def jensen_gap(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, gamma: ArrayLike) -> F64:
-    """Return ``log sum_i phi_i rho_i - sum_i phi_i log rho_i >= 0``, one per query; NaN without a relevant document.
+    """Return ``log sum_i phi_i rho_i - sum_i phi_i log rho_i >= 0``, one per query; NaN without a
+    relevant document.
 
     Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, sec. 4.2.
 
@@ -162,7 +176,9 @@ def jensen_gap(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, gamma: 
     """
     s, lists = check_scored_lists(scores, labels, offsets)
     phi = gamma_targets(lists.labels, lists.offsets, gamma)
-    gap = log_expected_probability(s, phi, lists.offsets) + cross_entropy(s, lists.labels, lists.offsets, gamma)
+    gap = log_expected_probability(s, phi, lists.offsets) + cross_entropy(
+        s, lists.labels, lists.offsets, gamma
+    )
     # The difference of two equal numbers rounds either way.
     return np.maximum(gap, 0.0)
 
@@ -183,14 +199,16 @@ class BestGamma(NamedTuple):
 
 
 def optimal_gamma(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> BestGamma:
-    """Return the gamma that minimises the loss and so gives the tightest bound on NDCG, and that minimum.
+    """Return the gamma that minimises the loss and so gives the tightest bound on NDCG, and that
+    minimum.
 
-    With ``c = -log rho`` the loss is ``sum t_i c_i / sum t_i`` with ``t_i = 2^y_i - gamma_i``, a ratio of linear
-    functions over a box. Its minimum ``v`` is at a corner: ``gamma_i = 0`` where ``c_i < v``, and 1 elsewhere, found in
-    one sort from the highest score down (``xendcg(gamma=tight)``). Where ``c_i = v`` any gamma is as good.
+    With ``c = -log rho`` the loss is ``sum t_i c_i / sum t_i`` with ``t_i = 2^y_i - gamma_i``, a
+    ratio of linear functions over a box. Its minimum ``v`` is at a corner: ``gamma_i = 0`` where
+    ``c_i < v``, and 1 elsewhere, found in one sort from the highest score down
+    (``xendcg(gamma=tight)``). Where ``c_i = v`` any gamma is as good.
 
-    The problem is that of Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, sec. 4.2, which
-    leaves it open.
+    The problem is that of Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020,
+    sec. 4.2, which leaves it open.
 
     Args:
         scores, labels, offsets: the lists, see `tautrank.theory`.
@@ -210,13 +228,16 @@ def optimal_gamma(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> B
 
 
 def smallest_jensen_gap(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> BestGamma:
-    """Return the gamma with the smallest Jensen gap ``log sum phi_i rho_i - sum phi_i log rho_i``, and that gap.
+    """Return the gamma with the smallest Jensen gap ``log sum phi_i rho_i - sum phi_i log rho_i``,
+    and that gap.
 
-    The gap is concave in ``phi``, so a corner of the box minimises it. At that corner ``phi`` also minimises the
-    tangent of the gap, whose slopes ``rho_i / sum phi rho - log rho_i`` are convex in ``rho_i``: the documents with
-    a gamma of 0 are consecutive in the order of the scores. Trying every such window takes ``n^2`` steps per query.
+    The gap is concave in ``phi``, so a corner of the box minimises it. At that corner ``phi`` also
+    minimises the tangent of the gap, whose slopes ``rho_i / sum phi rho - log rho_i`` are convex in
+    ``rho_i``: the documents with a gamma of 0 are consecutive in the order of the scores. Trying
+    every such window takes ``n^2`` steps per query.
 
-    The problem is that of Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, sec. 4.2.
+    The problem is that of Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020,
+    sec. 4.2.
 
     Args:
         scores, labels, offsets: the lists, see `tautrank.theory`.
@@ -240,9 +261,14 @@ def _best_window(scores: F64, labels: F64) -> I64:
     # What a gamma of 0 adds to the target's numerator, and that numerator at a gamma of 1.
     unit = np.exp2(-labels.max())
     least = np.exp2(labels - labels.max())[order] - unit
-    # Probabilities are measured by the highest one in the sum: next to a far better document all may underflow.
+    # Probabilities are measured by the highest one in the sum: next to a far better document all
+    # may underflow.
     top = log_rho[least > 0.0].max()
-    weight, likely, weighted = least.sum(), least @ np.exp(np.minimum(log_rho - top, 0.0)), -least @ log_rho
+    weight, likely, weighted = (
+        least.sum(),
+        least @ np.exp(np.minimum(log_rho - top, 0.0)),
+        -least @ log_rho,
+    )
     best, window = np.log(likely / weight) + top + weighted / weight, slice(0)
     for begin in range(log_rho.size):
         inside = log_rho[begin:]
@@ -276,12 +302,15 @@ class JensenClouds(NamedTuple):
     gaps_at_smallest_losses: F64
 
 
-def jensen_clouds(examples: int = 20, documents: int = 100, draws: int = 200, seed: int = 0) -> JensenClouds:
-    """Draw lists and gammas as the paper's Figure 1 does: scores uniform in [0, 1], gammas uniform in [0, 1]^m.
+def jensen_clouds(
+    examples: int = 20, documents: int = 100, draws: int = 200, seed: int = 0
+) -> JensenClouds:
+    """Draw lists and gammas as the paper's Figure 1 does: scores uniform in [0, 1], gammas uniform
+    in [0, 1]^m.
 
-    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Figure 1. Labels are drawn with the
-    probabilities of its sec. 5.4. Every list has at least one relevant document: its first label is 1 where it would
-    have none.
+    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Figure 1. Labels are
+    drawn with the probabilities of its sec. 5.4. Every list has at least one relevant document: its
+    first label is 1 where it would have none.
 
     Args:
         examples: number of lists.
@@ -296,16 +325,23 @@ def jensen_clouds(examples: int = 20, documents: int = 100, draws: int = 200, se
     True
     """
     examples, documents, draws = (
-        whole(name, value, 1) for name, value in (("examples", examples), ("documents", documents), ("draws", draws))
+        whole(name, value, 1)
+        for name, value in (("examples", examples), ("documents", documents), ("draws", draws))
     )
     rng = np.random.default_rng(whole("seed", seed, 0, 2**64 - 1))
     scores = rng.random((examples, documents))
-    labels = rng.choice(len(LABEL_PROBABILITIES), (examples, documents), p=LABEL_PROBABILITIES).astype(np.float64)
+    labels = rng.choice(
+        len(LABEL_PROBABILITIES), (examples, documents), p=LABEL_PROBABILITIES
+    ).astype(np.float64)
     labels[labels.max(axis=1) == 0, 0] = 1.0
     ends = np.arange(examples * draws + 1) * documents
     single = (scores.ravel(), labels.ravel(), ends[: examples + 1])
     # A gamma is one list: an example's list repeated for each of its gammas.
-    repeated = (np.repeat(scores, draws, axis=0).ravel(), np.repeat(labels, draws, axis=0).ravel(), ends)
+    repeated = (
+        np.repeat(scores, draws, axis=0).ravel(),
+        np.repeat(labels, draws, axis=0).ravel(),
+        ends,
+    )
     gamma = rng.random(ends[-1])
     tight = optimal_gamma(*single)
     return JensenClouds(

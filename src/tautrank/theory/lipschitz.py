@@ -1,11 +1,13 @@
-"""How steep a loss can be, and what that says about unseen queries: slopes, Lipschitz constants, generalisation.
+"""How steep a loss can be, and what that says about unseen queries: slopes, Lipschitz constants,
+generalisation.
 
-A loss whose value changes by at most ``L max_i |s_i - s'_i|`` is ``L``-Lipschitz with respect to the infinity norm;
-for a differentiable loss the smallest such ``L`` is the largest ``sum_i |dl/ds_i|``.
+A loss whose value changes by at most ``L max_i |s_i - s'_i|`` is ``L``-Lipschitz with respect to
+the infinity norm; for a differentiable loss the smallest such ``L`` is the largest
+``sum_i |dl/ds_i|``.
 
-The weights of ``lambdarank``, the NDCG losses and every loss with a cutoff jump when documents change places, so as
-functions of the scores they have no Lipschitz constant at all; what is bounded, here as in the paper, is the loss
-between such jumps, with its weights held fixed.
+The weights of ``lambdarank``, the NDCG losses and every loss with a cutoff jump when documents
+change places, so as functions of the scores they have no Lipschitz constant at all; what is
+bounded, here as in the paper, is the loss between such jumps, with its weights held fixed.
 
 Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, sec. 4.3.
 """
@@ -32,7 +34,8 @@ LogCovering: TypeAlias = Callable[[float], float]
 
 # Half the distance over which a score is moved: near the cube root of float64's precision.
 WIDTH = 6e-6
-# A jump of the slope at a kink is the same for every width; one that curvature makes grows with the width.
+# A jump of the slope at a kink is the same for every width; one that curvature makes grows with the
+# width.
 _WIDER = 8.0
 
 
@@ -45,15 +48,17 @@ def differences(
 ) -> F64:
     """Return the derivative of each query's value by each of its scores, by finite differences.
 
-    Queries are independent, so the documents at the same place of all queries are moved at once: two calls for each
-    place of the longest list.
+    Queries are independent, so the documents at the same place of all queries are moved at once:
+    two calls for each place of the longest list.
 
     Args:
         function: from scores to one value per query.
         scores: where to differentiate, one number per document.
         offsets: start of each query, and the number of documents at the end.
-        between: the two distances from a score between which the slope is taken; central by default.
-        places: places of the documents within their query, counted from 0; None for all. The others get NaN.
+        between: the two distances from a score between which the slope is taken; central by
+            default.
+        places: places of the documents within their query, counted from 0; None for all. The others
+            get NaN.
 
     >>> cuts = np.array([0, 2, 3])
     >>> differences(lambda s: np.add.reduceat(s**2, cuts[:-1]), np.array([1.0, 2.0, 3.0]), cuts).round(6)
@@ -77,10 +82,11 @@ def differences(
 def slopes_at_kinks(
     function: Callable[[F64], F64], scores: F64, offsets: I64, places: list[int] | None = None
 ) -> tuple[F64, F64]:
-    """Return the smaller and the larger one-sided slope where the value has a kink, and NaN where it is smooth.
+    """Return the smaller and the larger one-sided slope where the value has a kink, and NaN where
+    it is smooth.
 
-    At a kink every number between the two is a subgradient, and a central difference is only one of them. The arguments
-    are those of `differences`.
+    At a kink every number between the two is a subgradient, and a central difference is only one of
+    them. The arguments are those of `differences`.
 
     >>> low, high = slopes_at_kinks(lambda s: np.abs(s) + s**2, np.array([0.0, 1.0]), np.array([0, 1, 2]))
     >>> low.round(4), high.round(4)
@@ -92,16 +98,20 @@ def slopes_at_kinks(
         for between in ((-width, 0.0), (0.0, width))
     )
     smooth = ~(np.abs(right - left) > 0.5 * np.abs(far_right - far_left))
-    return np.where(smooth, np.nan, np.minimum(left, right)), np.where(smooth, np.nan, np.maximum(left, right))
+    return np.where(smooth, np.nan, np.minimum(left, right)), np.where(
+        smooth, np.nan, np.maximum(left, right)
+    )
 
 
 class Lipschitz(NamedTuple):
     """Lipschitz constants of a loss on given labels, one per query.
 
     Args:
-        paper: what the paper states: 2 for cross entropy, ``sigma m^2 / log 2`` for LambdaRank (the losses of this
-            library take logarithms to base 2, the paper's to base e); NaN for other losses.
-        proven: a bound for these labels that needs no scores; NaN where none is known, infinity where there is none.
+        paper: what the paper states: 2 for cross entropy, ``sigma m^2 / log 2`` for LambdaRank (the
+            losses of this library take logarithms to base 2, the paper's to base e); NaN for other
+            losses.
+        proven: a bound for these labels that needs no scores; NaN where none is known, infinity
+            where there is none.
         measured: the largest ``sum_i |dl/ds_i|`` over the scores that were tried.
 
     >>> found = lipschitz("lambdarank(k=none)", [1, 0, 0, 0], [0, 4])
@@ -114,13 +124,15 @@ class Lipschitz(NamedTuple):
     measured: F64
 
 
-def lipschitz(loss: Loss | str, labels: ArrayLike, offsets: ArrayLike, *, draws: int = 20, seed: int = 0) -> Lipschitz:
+def lipschitz(
+    loss: Loss | str, labels: ArrayLike, offsets: ArrayLike, *, draws: int = 20, seed: int = 0
+) -> Lipschitz:
     """Measure how steep a loss is, next to the constants that are stated and proven.
 
-    Proven for the softmax family: ``sum_i |rho_i - phi_i| <= 2`` (Proposition 2). For a LambdaLoss every pair pulls two
-    documents by at most ``sigma w_ij / log 2``, so the constant is at most ``2 sigma / log 2`` times the sum of the
-    weights; each weight is at most ``|u_i - u_j|`` (or ``u_i``) times the largest rank part. Proposition 1 replaces
-    that sum by ``m^2 / 2``.
+    Proven for the softmax family: ``sum_i |rho_i - phi_i| <= 2`` (Proposition 2). For a LambdaLoss
+    every pair pulls two documents by at most ``sigma w_ij / log 2``, so the constant is at most
+    ``2 sigma / log 2`` times the sum of the weights; each weight is at most ``|u_i - u_j|`` (or
+    ``u_i``) times the largest rank part. Proposition 1 replaces that sum by ``m^2 / 2``.
 
     Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Propositions 1 and 2.
 
@@ -128,7 +140,8 @@ def lipschitz(loss: Loss | str, labels: ArrayLike, offsets: ArrayLike, *, draws:
         loss: any loss, or its name.
         labels, offsets: the lists, see `tautrank.theory`.
         draws: random scorings to try per scale, besides the labels upside down, the worst case of a
-            pairwise loss, and all of the probability on the worst document, the worst case of cross entropy.
+            pairwise loss, and all of the probability on the worst document, the worst case of cross
+            entropy.
         seed: seed of the scores and of the loss.
 
     >>> found = lipschitz("listnet", [1, 0, 0], [0, 3])
@@ -153,8 +166,16 @@ def paper_constant(loss: Loss, lists: Lists) -> F64:
     array([2.])
     """
     if isinstance(loss, LambdaRank) and loss.norm is None and loss.assignment == "hard":
-        return np.where(lists.has_relevant, loss.sigma * lists.sizes.astype(np.float64) ** 2 / math.log(2.0), 0.0)
-    return proven_constant(loss, lists) if isinstance(loss, SoftmaxLoss) else np.full(lists.sizes.size, np.nan)
+        return np.where(
+            lists.has_relevant,
+            loss.sigma * lists.sizes.astype(np.float64) ** 2 / math.log(2.0),
+            0.0,
+        )
+    return (
+        proven_constant(loss, lists)
+        if isinstance(loss, SoftmaxLoss)
+        else np.full(lists.sizes.size, np.nan)
+    )
 
 
 def proven_constant(loss: Loss, lists: Lists) -> F64:
@@ -182,7 +203,9 @@ def proven_constant(loss: Loss, lists: Lists) -> F64:
         for i, j in document_pairs(lists.offsets):
             np.add.at(weights, query[i], np.minimum(np.abs(u[i] - u[j]), loss._cap))
         weights *= v[0] - v[-1] + gap[1:].max(initial=0.0)
-    return np.where(lists.has_relevant, 2.0 * loss.sigma / math.log(2.0) * np.maximum(weights, 0.0), 0.0)
+    return np.where(
+        lists.has_relevant, 2.0 * loss.sigma / math.log(2.0) * np.maximum(weights, 0.0), 0.0
+    )
 
 
 def measured_constant(
@@ -190,7 +213,8 @@ def measured_constant(
 ) -> F64:
     """Return the largest ``sum_i |dl/ds_i|`` over random and worst-case scores, one per query.
 
-    Where the loss returns a direction other than its derivative, the derivative is taken by differences.
+    Where the loss returns a direction other than its derivative, the derivative is taken by
+    differences.
 
     Args:
         loss: the loss.
@@ -209,7 +233,11 @@ def measured_constant(
     # The first document of the arrangement has the lowest label.
     worst_on_top = np.zeros(lists.labels.size)
     worst_on_top[lists.arrangement[lists.offsets[:-1][lists.sizes > 0]]] = 1.0
-    tried = [-lists.labels, worst_on_top, *(rng.normal(size=lists.labels.size) for _ in range(draws))]
+    tried = [
+        -lists.labels,
+        worst_on_top,
+        *(rng.normal(size=lists.labels.size) for _ in range(draws)),
+    ]
     for step, unit in enumerate(tried):
         for scale in scales:
             scores = scale * unit
@@ -222,27 +250,36 @@ def measured_constant(
 
 
 def generalisation_error(
-    n: int, lipschitz: float, log_covering: LogCovering, confidence: float = 0.95, difference: float | None = None
+    n: int,
+    lipschitz: float,
+    log_covering: LogCovering,
+    confidence: float = 0.95,
+    difference: float | None = None,
 ) -> float:
-    """Return how far the expected loss can be above the mean loss of the training queries, for a class of models.
+    """Return how far the expected loss can be above the mean loss of the training queries, for a
+    class of models.
 
-    It is the smallest ``epsilon`` with ``2 N(epsilon / (4 L)) exp(-n epsilon^2 / (2 d^2)) <= 1 - confidence``: with
-    that confidence no model of the class, whose scores lie in [0, 1], is worse on unseen queries by more than
-    ``epsilon``. ``N`` is the covering number of the class by balls of the given radius in the largest difference of
-    scores.
+    It is the smallest ``epsilon`` with
+    ``2 N(epsilon / (4 L)) exp(-n epsilon^2 / (2 d^2)) <= 1 - confidence``: with that confidence no
+    model of the class, whose scores lie in [0, 1], is worse on unseen queries by more than
+    ``epsilon``. ``N`` is the covering number of the class by balls of the given radius in the
+    largest difference of scores.
 
-    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Theorem 2, with the constant of its proof:
-    Lemma B.2 leaves a deviation of ``epsilon / 2`` to McDiarmid's inequality, which squares it, where the statement in
-    the paper has ``epsilon`` and so an exponent four times as large. The proof also counts a change of a query as a
-    change of its scores alone, so that ``d = L``. For cross entropy over lists of one length this is right: scores in
-    [0, 1] keep the loss within ``log((1 + (m-1) e) / (1 + (m-1)/e)) < 2``.
+    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Theorem 2, with the
+    constant of its proof: Lemma B.2 leaves a deviation of ``epsilon / 2`` to McDiarmid's
+    inequality, which squares it, where the statement in the paper has ``epsilon`` and so an
+    exponent four times as large. The proof also counts a change of a query as a change of its
+    scores alone, so that ``d = L``. For cross entropy over lists of one length this is right:
+    scores in [0, 1] keep the loss within ``log((1 + (m-1) e) / (1 + (m-1)/e)) < 2``.
 
     Args:
         n: number of training queries.
         lipschitz: Lipschitz constant ``L`` of the loss, see `lipschitz`.
-        log_covering: from a radius to the natural logarithm of the covering number, see `log_box_covering`.
+        log_covering: from a radius to the natural logarithm of the covering number, see
+            `log_box_covering`.
         confidence: number above 0 and below 1.
-        difference: largest difference ``d`` between the losses of two queries; None for the Lipschitz constant.
+        difference: largest difference ``d`` between the losses of two queries; None for the
+            Lipschitz constant.
 
     >>> def ten_leaves(radius: float) -> float:
     ...     return log_box_covering(radius, 10)
@@ -262,10 +299,13 @@ def generalisation_error(
         covering = real("log_covering", log_covering(epsilon / (4.0 * steep)), 0.0)
         return math.log(2.0) + covering - n * epsilon**2 / (2.0 * most**2) - math.log1p(-chance)
 
-    # The function falls with epsilon, by at least its quadratic part, so halving an interval finds its root.
+    # The function falls with epsilon, by at least its quadratic part, so halving an interval finds
+    # its root.
     low, high = 0.0, most * math.sqrt(1.0 + 2.0 * max(excess(most), 0.0) / n)
     if excess(high) > 1e-9 * (1.0 + excess(most)):
-        raise OptionError("log_covering: found a number that grows with the radius; expected one that falls")
+        raise OptionError(
+            "log_covering: found a number that grows with the radius; expected one that falls"
+        )
     for _ in range(200):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if excess(middle) > 0 else (low, middle)
@@ -273,10 +313,12 @@ def generalisation_error(
 
 
 def log_box_covering(radius: float, dimensions: int) -> float:
-    """Return the log of the covering number of ``[0, 1]^d`` by balls of the infinity norm, ``d log ceil(1/(2r))``.
+    """Return the log of the covering number of ``[0, 1]^d`` by balls of the infinity norm,
+    ``d log ceil(1/(2r))``.
 
-    The functions that are constant on each of ``d`` given parts of the documents (a tree with fixed splits and ``d``
-    leaves) form such a box. A ball of radius ``r`` is a cube of side ``2r``, so this is exact.
+    The functions that are constant on each of ``d`` given parts of the documents (a tree with fixed
+    splits and ``d`` leaves) form such a box. A ball of radius ``r`` is a cube of side ``2r``, so
+    this is exact.
 
     Args:
         radius: radius of the balls, above 0.
@@ -287,4 +329,6 @@ def log_box_covering(radius: float, dimensions: int) -> float:
     """
     r = real("radius", radius, 0.0, above=True)
     # A cube's side that divides 1 up to rounding does not need one cube more.
-    return whole("dimensions", dimensions, 1) * math.log(max(1, math.ceil(1.0 / (2.0 * r) * (1.0 - 1e-12))))
+    return whole("dimensions", dimensions, 1) * math.log(
+        max(1, math.ceil(1.0 / (2.0 * r) * (1.0 - 1e-12)))
+    )

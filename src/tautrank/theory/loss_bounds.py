@@ -1,15 +1,18 @@
-"""What the losses bound: cross entropy NDCG and MRR, the LambdaLoss family ARP, NDCG's cost and LambdaRank's metric.
+"""What the losses bound: cross entropy NDCG and MRR, the LambdaLoss family ARP, NDCG's cost and
+LambdaRank's metric.
 
-The theorems about cross entropy (XE-NDCG for any labels, ListNet for binary ones) rest on one inequality: the rank of a
-document is at most ``sum_j exp(s_j - s_i) = 1/rho_i``. A tied document adds ``exp(0) = 1`` to the sum, and at most 1 to
-the rank, so they hold for every tie policy of the metric. They need the full list: past a cutoff a document earns
-nothing, however large its ``rho``.
+The theorems about cross entropy (XE-NDCG for any labels, ListNet for binary ones) rest on one
+inequality: the rank of a document is at most ``sum_j exp(s_j - s_i) = 1/rho_i``. A tied document
+adds ``exp(0) = 1`` to the sum, and at most 1 to the rank, so they hold for every tie policy of the
+metric. They need the full list: past a cutoff a document earns nothing, however large its ``rho``.
 
-Those about the LambdaLoss family rest on another: a document ``j`` that stands above ``i`` counts 1, and
-``log2(1 + exp(-sigma (s_i - s_j)))`` is at least that, since ``s_j >= s_i``. A tie gives exactly 1, so they hold for
-every tie policy too. The constants belong to the current ranking, whose ties are the worst case's.
+Those about the LambdaLoss family rest on another: a document ``j`` that stands above ``i`` counts
+1, and ``log2(1 + exp(-sigma (s_i - s_j)))`` is at least that, since ``s_j >= s_i``. A tie gives
+exactly 1, so they hold for every tie policy too. The constants belong to the current ranking, whose
+ties are the worst case's.
 
-Wang, Li, Golbandi, Bendersky and Najork, *The LambdaLoss Framework for Ranking Metric Optimization*, CIKM 2018, sec. 5.
+Wang, Li, Golbandi, Bendersky and Najork, *The LambdaLoss Framework for Ranking Metric
+Optimization*, CIKM 2018, sec. 5.
 """
 
 from __future__ import annotations
@@ -37,14 +40,19 @@ NDCG_LOSSES = (losses.NDCGLoss1, losses.NDCGLoss2, losses.NDCGLoss2PP)
 
 
 def family(*kinds: type[LambdaLoss]) -> tuple[Condition, ...]:
-    """Return the conditions of a theorem about members of the LambdaLoss family as the paper defines them.
+    """Return the conditions of a theorem about members of the LambdaLoss family as the paper
+    defines them.
 
     >>> [each(LambdaRank(norm="lightgbm"), None, None) for each in family(LambdaRank)]
     [None, 'it is about losses without norm', None]
     """
     without_norm = theorem.about("losses without norm", lambda loss, *_: loss.norm is None)
     hard = theorem.about("the hard assignment", lambda loss, *_: not loss._draws_rankings)
-    return theorem.about_kind(kinds, f"{', '.join(kind.name for kind in kinds)} without noise"), without_norm, hard
+    return (
+        theorem.about_kind(kinds, f"{', '.join(kind.name for kind in kinds)} without noise"),
+        without_norm,
+        hard,
+    )
 
 
 def full_lists(loss: Any, scores: F64, lists: Lists) -> str | None:
@@ -58,7 +66,9 @@ def full_lists(loss: Any, scores: F64, lists: Lists) -> str | None:
     return f"it is about full lists: k is {loss.k}, the longest list has {lists.longest} documents"
 
 
-from_1 = theorem.about("discounts that start at 1", lambda loss, *_: discount_values(1, loss.discount)[0] == 1.0)
+from_1 = theorem.about(
+    "discounts that start at 1", lambda loss, *_: discount_values(1, loss.discount)[0] == 1.0
+)
 """Condition of a theorem about discounts whose first one is 1."""
 
 PLAIN_XENDCG = theorem.about_kind(XENDCG, "xendcg without noise")
@@ -78,19 +88,22 @@ def xe_ndcg_bound(
     gamma: ArrayLike | None = None,
     ties: str = "worst",
 ) -> Bound:
-    """Compare XE-NDCG with translated NDCG on a log scale; it is a bound for all labels and all gammas.
+    """Compare XE-NDCG with translated NDCG on a log scale; it is a bound for all labels and all
+    gammas.
 
-    ``mean XE >= -log(mean NDCG + mean 1/maxDCG)``, and for each query ``XE >= -log(NDCG + 1/maxDCG)``.
+    ``mean XE >= -log(mean NDCG + mean 1/maxDCG)``, and for each query
+    ``XE >= -log(NDCG + 1/maxDCG)``.
 
-    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Theorem 1. The steps are those of its
-    proof: Jensen's inequality (eq. 12 and 13), ``rho <= 1/rank`` (eq. 9), ``log2(1 + rank) <= rank`` (eq. 11) and
-    ``maxDCG <= sum 2^y - gamma`` (eq. 10). Holds for every tie policy, and for full lists
-    only: ``NDCG@k`` may fall below.
+    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Theorem 1. The steps are
+    those of its proof: Jensen's inequality (eq. 12 and 13), ``rho <= 1/rank`` (eq. 9),
+    ``log2(1 + rank) <= rank`` (eq. 11) and ``maxDCG <= sum 2^y - gamma`` (eq. 10). Holds for every
+    tie policy, and for full lists only: ``NDCG@k`` may fall below.
 
-    With ``refined``, NDCG is translated only as much as gamma requires, not at all if every gamma is 1:
-    ``mean XE >= -log mean(NDCG + sum_i (1 - gamma_i) rho_i / maxDCG)``, for each query and on average. It follows from
-    the same proof, where eq. 11 replaces ``sum (1 - gamma_i) rho_i`` by 1. With ``gamma = 1`` this is
-    ``XE >= -log NDCG`` for graded labels, which Theorem 3 of the binary paper says for binary ones.
+    With ``refined``, NDCG is translated only as much as gamma requires, not at all if every gamma
+    is 1: ``mean XE >= -log mean(NDCG + sum_i (1 - gamma_i) rho_i / maxDCG)``, for each query and on
+    average. It follows from the same proof, where eq. 11 replaces ``sum (1 - gamma_i) rho_i`` by 1.
+    With ``gamma = 1`` this is ``XE >= -log NDCG`` for graded labels, which Theorem 3 of the binary
+    paper says for binary ones.
 
     Args:
         scores, labels, offsets: the lists, see `tautrank.theory`.
@@ -128,7 +141,9 @@ def xe_ndcg_bound(
         lower=theorem.negative_log(translated),
         mean_lower=float(theorem.negative_log(mean_over_queries(translated))),
         steps={
-            "Jensen's inequality (13)": -gammas.log_expected_probability(s, gammas.gamma_targets(y, cuts, used), cuts),
+            "Jensen's inequality (13)": -gammas.log_expected_probability(
+                s, gammas.gamma_targets(y, cuts, used), cuts
+            ),
             "rho <= 1/rank (9)": theorem.negative_log((reciprocal + added) / total),
             "log2(1 + rank) <= rank (11)": theorem.negative_log((dcg + added) / total),
         },
@@ -136,17 +151,23 @@ def xe_ndcg_bound(
 
 
 def softmax_mrr_bound(
-    scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, loss: Loss | str = "listnet", *, ties: str = "worst"
+    scores: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    loss: Loss | str = "listnet",
+    *,
+    ties: str = "worst",
 ) -> Bound:
     """Compare softmax cross entropy with the reciprocal rank on a log scale, which it bounds.
 
     ``mean XE >= -log MRR``, and ``XE >= -log RR`` for each query.
 
-    Bruch et al., *An Analysis of the Softmax Cross Entropy Loss for Learning-to-Rank with Binary Relevance*, ICTIR
-    2019, Theorem 1 (one relevant document) and Theorem 2 (any number), for binary labels. It also holds for graded
-    ones: the reciprocal rank is at least ``sum phi_i / rank_i`` for any target on the relevant documents, and the
-    softmax target, which gives irrelevant documents equal and smallest shares, keeps ``sum phi_i rho_i`` below it too.
-    Holds for every tie policy, and for full lists only.
+    Bruch et al., *An Analysis of the Softmax Cross Entropy Loss for Learning-to-Rank with Binary
+    Relevance*, ICTIR 2019, Theorem 1 (one relevant document) and Theorem 2 (any number), for binary
+    labels. It also holds for graded ones: the reciprocal rank is at least ``sum phi_i / rank_i``
+    for any target on the relevant documents, and the softmax target, which gives irrelevant
+    documents equal and smallest shares, keeps ``sum phi_i rho_i`` below it too. Holds for every tie
+    policy, and for full lists only.
 
     Args:
         scores, labels, offsets: the lists, see `tautrank.theory`.
@@ -160,17 +181,21 @@ def softmax_mrr_bound(
 
 
 def softmax_ndcg_bound(
-    scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, loss: Loss | str = "listnet", **options: Any
+    scores: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    loss: Loss | str = "listnet",
+    **options: Any,
 ) -> Bound:
     """Compare softmax cross entropy with NDCG on a log scale, which it bounds for binary labels.
 
     ``mean XE >= -log mean NDCG``, and ``XE >= -log NDCG`` for each query.
 
-    Bruch et al., *An Analysis of the Softmax Cross Entropy Loss for Learning-to-Rank with Binary Relevance*, ICTIR
-    2019, Theorem 3. Its proof needs the target to be the gain over the sum of gains: binary labels, or graded ones with
-    ``target="linear"`` and ``gain="linear"``. The paper says that it fails for graded labels; with the
-    softmax target and labels far apart it does (`docs/theory.md` has the numbers). Holds for every tie policy, and
-    for full lists only.
+    Bruch et al., *An Analysis of the Softmax Cross Entropy Loss for Learning-to-Rank with Binary
+    Relevance*, ICTIR 2019, Theorem 3. Its proof needs the target to be the gain over the sum of
+    gains: binary labels, or graded ones with ``target="linear"`` and ``gain="linear"``. The paper
+    says that it fails for graded labels; with the softmax target and labels far apart it does
+    (`docs/theory.md` has the numbers). Holds for every tie policy, and for full lists only.
 
     Args:
         scores, labels, offsets: the lists, see `tautrank.theory`.
@@ -180,11 +205,18 @@ def softmax_ndcg_bound(
     >>> softmax_ndcg_bound([1.0, 2.0, 0.0], [1, 0, 1], [0, 3])
     XE >= -log NDCG: 1.908 >= 0.3661 on average over 1 query, the smallest gap 1.541; holds
     """
-    return _listnet_bound("XE >= -log NDCG", scores, labels, offsets, loss, metric("ndcg", **options))
+    return _listnet_bound(
+        "XE >= -log NDCG", scores, labels, offsets, loss, metric("ndcg", **options)
+    )
 
 
 def _listnet_bound(
-    name: str, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, loss: Loss | str, judge: Metric
+    name: str,
+    scores: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    loss: Loss | str,
+    judge: Metric,
 ) -> Bound:
     """Compare the loss with ``-log`` of a metric; ``-log sum phi rho`` is between them."""
     chosen, s, lists = theorem.in_scope(loss, scores, labels, offsets, PLAIN_LISTNET)
@@ -201,7 +233,8 @@ def _listnet_bound(
 
 
 def targets_of(loss: SoftmaxLoss, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> F64:
-    """Return the target distribution ``phi`` of a softmax loss, read off its gradient ``rho - phi``.
+    """Return the target distribution ``phi`` of a softmax loss, read off its gradient
+    ``rho - phi``.
 
     Args:
         loss: the loss; targets that are drawn are those of seed 0 and step 0.
@@ -211,7 +244,9 @@ def targets_of(loss: SoftmaxLoss, scores: ArrayLike, labels: ArrayLike, offsets:
     array([0.25, 0.75, 0.  ])
     """
     s, lists = check_scored_lists(scores, labels, offsets)
-    grad, _ = dataclasses.replace(loss, hessian="diagonal").bind(lists.labels, lists.offsets).gradients(s)
+    grad, _ = (
+        dataclasses.replace(loss, hessian="diagonal").bind(lists.labels, lists.offsets).gradients(s)
+    )
     phi = np.exp(gammas.log_softmax(s, lists.offsets)) - grad
     # What is left of rho - (rho - 0) is rounding.
     phi[phi < 1e-15] = 0.0
@@ -221,7 +256,8 @@ def targets_of(loss: SoftmaxLoss, scores: ArrayLike, labels: ArrayLike, offsets:
 def ndcg_cost(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, **options: Any) -> F64:
     """Return NDCG as a cost, ``sum_i G_i - NDCG``, one per query; NaN without a relevant document.
 
-    It is ``1 - NDCG`` plus ``sum_i G_i - 1``, which is at least 0 and does not depend on the ranking.
+    It is ``1 - NDCG`` plus ``sum_i G_i - 1``, which is at least 0 and does not depend on the
+    ranking.
 
     Wang et al., CIKM 2018, eq. 14.
 
@@ -242,9 +278,15 @@ def ndcg_cost(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, **option
 
 
 def lambdaloss_bound(
-    scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, loss: Loss | str, *, ties: str = "worst"
+    scores: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    loss: Loss | str,
+    *,
+    ties: str = "worst",
 ) -> Bound:
-    """Compare a LambdaLoss plus the constants of its derivation with the cost that it was derived from.
+    """Compare a LambdaLoss plus the constants of its derivation with the cost that it was derived
+    from.
 
     ================  ===================  ===============================================  =========
     loss              upper side           lower side                                       where
@@ -258,19 +300,21 @@ def lambdaloss_bound(
     ``ndcg-loss2++``  loss + C2 + C3       LambdaRank's metric + mu times the cost of NDCG  eq. 19
     ================  ===================  ===============================================  =========
 
-    With ``w_ij`` the rank part of the weight (1 for ARP) and ``u`` the label or ``G``: ``C1 = sum u_i``;
-    ``C2 = sum w_ij u_j`` over the unordered pairs of equal labels; ``C3 = sum w_ij min(u_i, u_j)`` over the unordered
-    pairs of different labels. All but ARP's depend on the ranking, and are constant in the M-step only. (The paper
-    prints ARP's C2 as half a sum over all ``i`` and ``j`` of equal labels; the terms ``i = j`` in it are C1/2 too
-    much.)
+    With ``w_ij`` the rank part of the weight (1 for ARP) and ``u`` the label or ``G``:
+    ``C1 = sum u_i``; ``C2 = sum w_ij u_j`` over the unordered pairs of equal labels;
+    ``C3 = sum w_ij min(u_i, u_j)`` over the unordered pairs of different labels. All but ARP's
+    depend on the ranking, and are constant in the M-step only. (The paper prints ARP's C2 as half a
+    sum over all ``i`` and ``j`` of equal labels; the terms ``i = j`` in it are C1/2 too much.)
 
-    Holds for every sigma, every tie policy, and every discount that starts at 1 (``ndcg-loss1`` needs ``1/D_r >= 1/r``
-    as well). With a cutoff ``k`` the ARP losses bound ``arp@k`` and ``lambdarank`` bounds ``lambdarank-metric@k``; the
-    losses made from NDCG's cost bound neither it nor ``NDCG@k``, and are refused.
+    Holds for every sigma, every tie policy, and every discount that starts at 1 (``ndcg-loss1``
+    needs ``1/D_r >= 1/r`` as well). With a cutoff ``k`` the ARP losses bound ``arp@k`` and
+    ``lambdarank`` bounds ``lambdarank-metric@k``; the losses made from NDCG's cost bound neither it
+    nor ``NDCG@k``, and are refused.
 
     Args:
         scores, labels, offsets: the lists, see `tautrank.theory`.
-        loss: one of the family, or its name, with the hard assignment and without ``norm`` or noise.
+        loss: one of the family, or its name, with the hard assignment and without ``norm`` or
+            noise.
         ties: tie policy of the metric.
 
     >>> lambdaloss_bound([0.0, 3.0, 1.0, 2.0], [0, 0, 1, 2], [0, 4], "ndcg-loss2(k=none)")
@@ -298,28 +342,36 @@ def lambdaloss_bound(
 
 
 def ndcg_cost_bound(
-    scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, loss: Loss | str, *, ties: str = "worst"
+    scores: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    loss: Loss | str,
+    *,
+    ties: str = "worst",
 ) -> Bound:
     """Compare a LambdaLoss alone, without constants, with ``1 - NDCG``.
 
-    The constants of `lambdaloss_bound` move with the ranking, which says little about the loss itself. Without them:
+    The constants of `lambdaloss_bound` move with the ranking, which says little about the loss
+    itself. Without them:
 
     - ``ndcg-loss1`` is above ``sum G - NDCG``, and so above ``1 - NDCG``;
-    - ``lambdarank``: the ideal ranking swaps the irrelevant documents above some rank for the relevant ones below it.
-      Each such swap is a pair that is out of order, so the sum over all of those is at least ``1 - NDCG``; a graded
-      gain is a sum of binary ones;
-    - ``ndcg-loss2``: ``1 - NDCG`` is the 0-1 loss plus what ``C2 + C3`` has more than in the ideal ranking. That is
-      never positive: ``delta`` falls with the distance, and the ideal ranking has all relevant documents side by side;
+    - ``lambdarank``: the ideal ranking swaps the irrelevant documents above some rank for the
+      relevant ones below it. Each such swap is a pair that is out of order, so the sum over all of
+      those is at least ``1 - NDCG``; a graded gain is a sum of binary ones;
+    - ``ndcg-loss2``: ``1 - NDCG`` is the 0-1 loss plus what ``C2 + C3`` has more than in the ideal
+      ranking. That is never positive: ``delta`` falls with the distance, and the ideal ranking has
+      all relevant documents side by side;
     - ``ndcg-loss2++`` contains ``lambdarank``.
 
-    The last three are not in the paper: Wang et al., CIKM 2018, sec. 5. They hold for every sigma and every tie
-    policy, for full lists; ``ndcg-loss2`` needs a discount whose steps shrink, as those of ``log2`` and ``reciprocal``
-    do. With a cutoff ``k`` no member is above ``1 - NDCG@k``; a discount table that ends at ``k``, with ``k=None``,
-    gives ``lambdarank`` that property.
+    The last three are not in the paper: Wang et al., CIKM 2018, sec. 5. They hold for every sigma
+    and every tie policy, for full lists; ``ndcg-loss2`` needs a discount whose steps shrink, as
+    those of ``log2`` and ``reciprocal`` do. With a cutoff ``k`` no member is above ``1 - NDCG@k``;
+    a discount table that ends at ``k``, with ``k=None``, gives ``lambdarank`` that property.
 
     Args:
         scores, labels, offsets: the lists, see `tautrank.theory`.
-        loss: ``ndcg-loss1``, ``ndcg-loss2``, ``ndcg-loss2++`` or ``lambdarank``, or its name, as in `lambdaloss_bound`.
+        loss: ``ndcg-loss1``, ``ndcg-loss2``, ``ndcg-loss2++`` or ``lambdarank``, or its name, as in
+            `lambdaloss_bound`.
         ties: tie policy of the metric.
 
     >>> ndcg_cost_bound([0.0, 3.0, 1.0, 2.0], [0, 0, 1, 2], [0, 4], "ndcg-loss2(k=none)")
@@ -327,7 +379,9 @@ def ndcg_cost_bound(
     """
     chosen, s, lists = theorem.in_scope(loss, scores, labels, offsets, *WITHOUT_CONSTANTS)
     y, cuts = lists.labels, lists.offsets
-    ndcg = metric("ndcg", gain=chosen.gain, discount=chosen.discount, ties=ties).per_query(s, y, cuts)
+    ndcg = metric("ndcg", gain=chosen.gain, discount=chosen.discount, ties=ties).per_query(
+        s, y, cuts
+    )
     return Bound(
         name=f"{chosen.name} >= 1 - NDCG",
         upper=chosen.bind(y, cuts).values(s),
@@ -336,13 +390,16 @@ def ndcg_cost_bound(
     )
 
 
-def lambdarank_metric_bound(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, **options: Any) -> Bound:
+def lambdarank_metric_bound(
+    scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, **options: Any
+) -> Bound:
     """Compare the metric that LambdaRank bounds with the cost of NDCG, which it bounds in turn.
 
-    ``sum_i G_i sum_{j<i} abs(1/D_i - 1/D_j) >= sum_i G_i (1 - 1/D_i)``, because the sum holds the term ``j = 1``.
+    ``sum_i G_i sum_{j<i} abs(1/D_i - 1/D_j) >= sum_i G_i (1 - 1/D_i)``, because the sum holds the
+    term ``j = 1``.
 
-    Wang et al., CIKM 2018, sec. 5.3, after eq. 17. Holds for every tie policy (the same on both sides), for full
-    lists, and for discounts that start at 1.
+    Wang et al., CIKM 2018, sec. 5.3, after eq. 17. Holds for every tie policy (the same on both
+    sides), for full lists, and for discounts that start at 1.
 
     Args:
         scores, labels, offsets: the lists, see `tautrank.theory`.
@@ -361,11 +418,12 @@ def lambdarank_metric_bound(scores: ArrayLike, labels: ArrayLike, offsets: Array
 
 
 def _pair_sums(loss: LambdaLoss, scores: F64, lists: Lists) -> F64:
-    """Return three sums over the pairs of each query, where ``w_ij`` is the rank part of the loss's weight.
+    """Return three sums over the pairs of each query, where ``w_ij`` is the rank part of the loss's
+    weight.
 
-    ``sum w_ij min(|u_i - u_j|, cap)`` over the pairs that are out of order; ``sum w_ij u_j`` over the pairs with equal
-    labels; ``sum w_ij min(u_i, u_j)`` over the pairs with different labels. Only the first one for losses over every
-    pair.
+    ``sum w_ij min(|u_i - u_j|, cap)`` over the pairs that are out of order; ``sum w_ij u_j`` over
+    the pairs with equal labels; ``sum w_ij min(u_i, u_j)`` over the pairs with different labels.
+    Only the first one for losses over every pair.
     """
     objective = loss.bind(lists.labels, lists.offsets)
     assert isinstance(objective, _PairObjective)
@@ -384,7 +442,9 @@ def _pair_sums(loss: LambdaLoss, scores: F64, lists: Lists) -> F64:
         w = v[rank[i]] - v[rank[j]] + gap[rank[j] - rank[i] + 2]
         wrong = np.where(level[i] < level[j], np.minimum(u[j] - u[i], loss._cap), 0.0)
         alike, lower = level[i] == level[j], np.minimum(u[i], u[j])
-        for total, part in zip(sums, (wrong, np.where(alike, u[j], 0.0), np.where(alike, 0.0, lower)), strict=True):
+        for total, part in zip(
+            sums, (wrong, np.where(alike, u[j], 0.0), np.where(alike, 0.0, lower)), strict=True
+        ):
             np.add.at(total, query[i], w * part)
     return sums
 

@@ -1,19 +1,24 @@
-"""How the papers minimise their losses: Newton's method on cross entropy, expectation maximisation of LambdaLoss.
+"""How the papers minimise their losses: Newton's method on cross entropy, expectation maximisation
+of LambdaLoss.
 
-**Cross entropy.** Is its second derivative positive definite, and does the paper's series invert it? The paper takes a
-probability mass ``epsilon / (sum exp(s) + epsilon)`` away from the scores, so that the Hessian ``H = diag(rho) - rho
-rho^T`` can be inverted, writes ``H = D (I - S)`` with ``D_ii = rho_i (1 - rho_i)`` and ``S_ij = rho_j / (1 - rho_i)``
-for ``i != j``, and cuts ``(I - S)^-1 = I + S + S^2 + ...`` after three terms. No matrix is formed here: ``H`` is a
-diagonal minus a matrix of rank one, and ``S`` is similar to one (scale its rows by ``sqrt(rho_i (1 - rho_i))``), so
-that eigenvalues are roots of a sum over documents and the inverse is a formula.
+**Cross entropy.** Is its second derivative positive definite, and does the paper's series invert
+it? The paper takes a probability mass ``epsilon / (sum exp(s) + epsilon)`` away from the scores, so
+that the Hessian ``H = diag(rho) - rho rho^T`` can be inverted, writes ``H = D (I - S)`` with
+``D_ii = rho_i (1 - rho_i)`` and ``S_ij = rho_j / (1 - rho_i)`` for ``i != j``, and cuts
+``(I - S)^-1 = I + S + S^2 + ...`` after three terms. No matrix is formed here: ``H`` is a diagonal
+minus a matrix of rank one, and ``S`` is similar to one (scale its rows by
+``sqrt(rho_i (1 - rho_i))``), so that eigenvalues are roots of a sum over documents and the inverse
+is a formula.
 
-Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, sec. 4.4 and appendices C and D.
+Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, sec. 4.4 and appendices C and
+D.
 
-**LambdaLoss.** The E-step ranks the documents by their scores and takes the weights of the pairs from that ranking; the
-M-step minimises the loss with those weights (Wang et al., CIKM 2018, sec. 4.2 and 4.3). Within an M-step the loss is
-convex and falls. Whether it falls from one M-step to the next is another matter: the E-step of the paper puts the
-ranking that the scores give in the place of the hidden one, whatever the labels say, and its M-step leaves out the
-probability of that ranking under the new scores; so the argument that makes EM descend does not apply. `descends` says
+**LambdaLoss.** The E-step ranks the documents by their scores and takes the weights of the pairs
+from that ranking; the M-step minimises the loss with those weights (Wang et al., CIKM 2018, sec.
+4.2 and 4.3). Within an M-step the loss is convex and falls. Whether it falls from one M-step to the
+next is another matter: the E-step of the paper puts the ranking that the scores give in the place
+of the hidden one, whatever the labels say, and its M-step leaves out the probability of that
+ranking under the new scores; so the argument that makes EM descend does not apply. `descends` says
 which losses of this library descend anyway, and why.
 """
 
@@ -32,10 +37,11 @@ from tautrank.metrics.ordering import query_maxima, query_sums
 from tautrank.theory.lipschitz import differences
 from tautrank.theory.theorem import check_list_scores, check_scored_lists
 
-# A longer lead of the best document makes no difference to `spectral_gap`: probabilities below exp(-300) leave the sums
-# that they are added to as they are, and exp(-708) is where floats end.
+# A longer lead of the best document makes no difference to `spectral_gap`: probabilities below
+# exp(-300) leave the sums that they are added to as they are, and exp(-708) is where floats end.
 _FAR_AHEAD = 300.0
-# Newton's method on these functions gains digits from the first step on; this many end it for any float64.
+# Newton's method on these functions gains digits from the first step on; this many end it for any
+# float64.
 _MOST_ROUNDS = 200
 # Armijo's rule: a step is taken when it gains at least this share of what the slope promises.
 _SHARE = 1e-4
@@ -88,11 +94,13 @@ class DampedSoftmax(NamedTuple):
 
 
 def smallest_eigenvalue(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) -> F64:
-    """Return the smallest eigenvalue of the Hessian, one per query; if it is above 0, the Hessian is positive definite.
+    """Return the smallest eigenvalue of the Hessian, one per query; if it is above 0, the Hessian
+    is positive definite.
 
-    It is the root below ``min rho`` of ``sum_i rho_i x / (rho_i - x) = missing``, the secular equation of
-    ``diag(rho) - rho rho^T``; the proof's own floor, by Gershgorin's circles, is ``missing min rho``. Where the scores
-    are so far apart that a ``rho`` underflows it is 0 in floating point. NaN for a query without documents.
+    It is the root below ``min rho`` of ``sum_i rho_i x / (rho_i - x) = missing``, the secular
+    equation of ``diag(rho) - rho rho^T``; the proof's own floor, by Gershgorin's circles, is
+    ``missing min rho``. Where the scores are so far apart that a ``rho`` underflows it is 0 in
+    floating point. NaN for a query without documents.
 
     Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Claim 1.
 
@@ -107,17 +115,21 @@ def smallest_eigenvalue(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 
     least = -query_maxima(-damped.rho, damped.offsets)
     shares = np.divide(least, least + damped.missing, out=np.zeros_like(least), where=least > 0)
     # Of a far smaller rho than what is missing the root rounds to that rho itself.
-    root = np.minimum(_root_below(damped.rho, damped, np.minimum(damped.missing * shares, least)), least)
+    root = np.minimum(
+        _root_below(damped.rho, damped, np.minimum(damped.missing * shares, least)), least
+    )
     return np.where(np.diff(damped.offsets) == 0, np.nan, root)
 
 
 def spectral_gap(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) -> F64:
-    """Return 1 minus the spectral radius of ``S``, one per query; if it is above 0, ``I + S + S^2 + ...`` converges.
+    """Return 1 minus the spectral radius of ``S``, one per query; if it is above 0,
+    ``I + S + S^2 + ...`` converges.
 
-    It is the root in (0, 1] of ``sum_i rho_i x / (1/(1 - rho_i) - x) = missing``. After ``n`` terms the
-    error of the series shrinks like ``(1 - gap)^n``; the gap is about ``epsilon / (sum exp(s) sum rho (1 - rho))``, so
-    for a negligible ``epsilon`` the series converges in name only, along the direction that adds a constant to all
-    scores. NaN for a query without documents.
+    It is the root in (0, 1] of ``sum_i rho_i x / (1/(1 - rho_i) - x) = missing``. After ``n`` terms
+    the error of the series shrinks like ``(1 - gap)^n``; the gap is about
+    ``epsilon / (sum exp(s) sum rho (1 - rho))``, so for a negligible ``epsilon`` the series
+    converges in name only, along the direction that adds a constant to all scores. NaN for a query
+    without documents.
 
     Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Claim 2.
 
@@ -135,11 +147,15 @@ def spectral_gap(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) 
     best = _best(s, cuts)
     others = s.copy()
     others[best] = -np.inf
-    second = np.maximum(query_maxima(others, cuts), np.log(real("epsilon", epsilon, 0.0, above=True)))[sizes > 0]
+    second = np.maximum(
+        query_maxima(others, cuts), np.log(real("epsilon", epsilon, 0.0, above=True))
+    )[sizes > 0]
     others[best] = np.minimum(s[best], second + _FAR_AHEAD)
     damped = DampedSoftmax.of(others, cuts, epsilon)
     spread = query_sums(damped.rho * damped.rest, cuts)
-    start = np.divide(damped.missing, spread, out=np.ones_like(spread), where=damped.missing < spread)
+    start = np.divide(
+        damped.missing, spread, out=np.ones_like(spread), where=damped.missing < spread
+    )
     poles = np.divide(1.0, damped.rest, out=np.full_like(others, 1e300), where=damped.rest > 0)
     return np.where(sizes == 0, np.nan, _root_below(poles, damped, start))
 
@@ -151,7 +167,9 @@ def _best(scores: F64, offsets: I64) -> I64:
 
 
 def _root_below(poles: F64, damped: DampedSoftmax, start: F64) -> F64:
-    """Return the root of ``sum_i rho_i x / (p_i - x) = missing`` below all poles, by Newton's method from above it."""
+    """Return the root of ``sum_i rho_i x / (p_i - x) = missing`` below all poles, by Newton's
+    method from above it.
+    """
     x = start
     for _ in range(_MOST_ROUNDS):
         spread = np.repeat(x, np.diff(damped.offsets))
@@ -169,7 +187,8 @@ def _root_below(poles: F64, damped: DampedSoftmax, start: F64) -> F64:
 
 
 def descends(loss: Loss) -> str | None:
-    """Return why the loss itself never rises from one M-step to the next; None where there is no such reason.
+    """Return why the loss itself never rises from one M-step to the next; None where there is no
+    such reason.
 
     Args:
         loss: the loss.
@@ -187,7 +206,11 @@ def descends(loss: Loss) -> str | None:
     if isinstance(loss, LambdaLoss):
         v, gap = loss._rank_weights(8)
         constant = bool(np.ptp(v) == 0.0 and np.ptp(gap[1:]) == 0.0)
-        return "its weights do not depend on the ranking" if constant and loss.k is None and not loss.norm else None
+        return (
+            "its weights do not depend on the ranking"
+            if constant and loss.k is None and not loss.norm
+            else None
+        )
     if isinstance(loss, XENDCG) and loss.gamma == "tight":
         return "it is the minimum over gamma, which the E-step takes again at the new scores"
     if isinstance(loss, ListNet | XENDCG | MSE):
@@ -217,15 +240,23 @@ class Iterations(NamedTuple):
 
 
 def majorise_minimise(
-    loss: Loss | str, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, *, iterations: int = 10, steps: int = 5
+    loss: Loss | str,
+    scores: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    *,
+    iterations: int = 10,
+    steps: int = 5,
 ) -> Iterations:
-    """Alternate between ranking the documents and minimising the loss with its weights held fixed, on the scores.
+    """Alternate between ranking the documents and minimising the loss with its weights held fixed,
+    on the scores.
 
-    An M-step is ``steps`` steps of gradient descent, each with a line search for every query, so the loss with
-    fixed weights never rises. With the soft assignment the rankings are drawn anew for every iteration.
+    An M-step is ``steps`` steps of gradient descent, each with a line search for every query, so
+    the loss with fixed weights never rises. With the soft assignment the rankings are drawn anew
+    for every iteration.
 
-    Wang et al., *The LambdaLoss Framework for Ranking Metric Optimization*, CIKM 2018, sec. 4.2 and Figure 5, where a
-    tree takes the place of each step.
+    Wang et al., *The LambdaLoss Framework for Ranking Metric Optimization*, CIKM 2018, sec. 4.2 and
+    Figure 5, where a tree takes the place of each step.
 
     Args:
         loss: any loss, or its name.

@@ -1,18 +1,21 @@
-"""How far SoftNDCG is from NDCG: the bound of He and Liu in sigma, as printed and as proved, and a sharper one.
+"""How far SoftNDCG is from NDCG: the bound of He and Liu in sigma, as printed and as proved, and a
+sharper one.
 
-Their setting is that of `SoftRank` on full lists: scores at least ``delta`` apart, ``N`` documents, labels from 0 to
-``K - 1``. The base of their logarithm cancels in NDCG, and of the gain they use no more than that none is above the
-maximal DCG: ``2^y`` (theirs) and ``2^y - 1`` are the same to the theorem. With ``x = delta / (2 sigma)``:
+Their setting is that of `SoftRank` on full lists: scores at least ``delta`` apart, ``N`` documents,
+labels from 0 to ``K - 1``. The base of their logarithm cancels in NDCG, and of the gain they use no
+more than that none is above the maximal DCG: ``2^y`` (theirs) and ``2^y - 1`` are the same to the
+theorem. With ``x = delta / (2 sigma)``:
 
-- the proof gives ``2^(K-1) N (e1 + sqrt(v / (1 - 5 v)) + 5 v)`` with ``v = (N - 1)/4 (1 - erf(x)^2)``, and needs
-  ``v < 1/5``, which is ``sigma < delta / (2 erfinv(sqrt(1 - 4/(5 (N - 1)))))``;
+- the proof gives ``2^(K-1) N (e1 + sqrt(v / (1 - 5 v)) + 5 v)`` with
+  ``v = (N - 1)/4 (1 - erf(x)^2)``, and needs ``v < 1/5``, which is
+  ``sigma < delta / (2 erfinv(sqrt(1 - 4/(5 (N - 1)))))``;
 - the statement has ``1 - erf(x)^2`` in the place of ``v``, and allows every
   ``sigma < delta / (2 erfinv(sqrt((N - 2)/(N - 1))))``.
 
-Both have ``e1 = (N - 1) sigma / (2 delta sqrt(pi)) exp(-x^2)``. Both hold wherever they are numbers, the second one for
-a reason that the paper does not give: scores on a line cannot all be ``delta`` apart, the k-th neighbours of a document
-are ``k delta`` away, and so the variance of its rank is below ``1 - erf(x)^2`` however long the list. `docs/theory.md`
-has what does not hold.
+Both have ``e1 = (N - 1) sigma / (2 delta sqrt(pi)) exp(-x^2)``. Both hold wherever they are
+numbers, the second one for a reason that the paper does not give: scores on a line cannot all be
+``delta`` apart, the k-th neighbours of a document are ``k delta`` away, and so the variance of its
+rank is below ``1 - erf(x)^2`` however long the list. `docs/theory.md` has what does not hold.
 
 He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, Theorem 2.
 """
@@ -38,18 +41,25 @@ VERSIONS = ("proof", "stated", "contests")
 """The bounds on ``|NDCG - SoftNDCG|`` that `softrank_ndcg_bound` knows."""
 
 _WORDS = "softrank with its exact gradient and without noise"
-EXACT_SOFTRANK = (about_kind(SoftRank, _WORDS), about(_WORDS, lambda loss, *_: loss.estimator == "exact"))
+EXACT_SOFTRANK = (
+    about_kind(SoftRank, _WORDS),
+    about(_WORDS, lambda loss, *_: loss.estimator == "exact"),
+)
 """Conditions of a theorem about SoftNDCG."""
 _LOGARITHMIC = about("the logarithmic discount", lambda loss, *_: loss.discount == "log2")
 
 
-def softrank_bound(sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, highest_label: ArrayLike) -> F64:
-    """Return the bound on ``|NDCG - SoftNDCG|`` that the proof of the theorem gives; it falls with sigma.
+def softrank_bound(
+    sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, highest_label: ArrayLike
+) -> F64:
+    """Return the bound on ``|NDCG - SoftNDCG|`` that the proof of the theorem gives; it falls with
+    sigma.
 
-    ``2^(K-1) N (e1 + sqrt(v / (1 - 5 v)) + 5 v)``, see the head of this module; infinity, which is no bound at all,
-    from `softrank_sigma_limit` on.
+    ``2^(K-1) N (e1 + sqrt(v / (1 - 5 v)) + 5 v)``, see the head of this module; infinity, which is
+    no bound at all, from `softrank_sigma_limit` on.
 
-    He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, proof of Theorem 2.
+    He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, proof of
+    Theorem 2.
 
     Args:
         sigma: standard deviation of the scores, above 0. All arguments are numbers or arrays.
@@ -64,11 +74,15 @@ def softrank_bound(sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, hig
     return _sum_of_epsilons(sigma, delta, n, top, 0.25 * (n - 1.0))
 
 
-def softrank_bound_as_stated(sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, highest_label: ArrayLike) -> F64:
-    """Return the bound on ``|NDCG - SoftNDCG|`` that the theorem states, without the factor ``(N - 1)/4``.
+def softrank_bound_as_stated(
+    sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, highest_label: ArrayLike
+) -> F64:
+    """Return the bound on ``|NDCG - SoftNDCG|`` that the theorem states, without the factor
+    ``(N - 1)/4``.
 
-    Infinity from `softrank_sigma_limit_as_stated` on, where the theorem says nothing. NaN where the formula
-    takes the square root of a negative number: with two to five documents, when ``1 - erf(x)^2 >= 1/5``.
+    Infinity from `softrank_sigma_limit_as_stated` on, where the theorem says nothing. NaN where the
+    formula takes the square root of a negative number: with two to five documents, when
+    ``1 - erf(x)^2 >= 1/5``.
 
     He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, Theorem 2.
 
@@ -90,11 +104,13 @@ def softrank_bound_as_stated(sigma: ArrayLike, delta: ArrayLike, documents: Arra
 
 
 def softrank_sigma_limit(delta: ArrayLike, documents: ArrayLike) -> F64:
-    """Return the sigma below which the proof of the theorem holds, ``delta / (2 erfinv(sqrt(1 - 4/(5 (N - 1)))))``.
+    """Return the sigma below which the proof of the theorem holds,
+    ``delta / (2 erfinv(sqrt(1 - 4/(5 (N - 1)))))``.
 
     There the variance of every rank is below 1/5.
 
-    He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, proof of Theorem 2.
+    He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, proof of
+    Theorem 2.
 
     Args:
         delta: least distance of two scores, above 0. Both arguments are numbers or arrays.
@@ -107,10 +123,11 @@ def softrank_sigma_limit(delta: ArrayLike, documents: ArrayLike) -> F64:
 
 
 def softrank_sigma_limit_as_stated(delta: ArrayLike, documents: ArrayLike) -> F64:
-    """Return the sigma below which the theorem is stated to hold, ``delta / (2 erfinv(sqrt((N - 2)/(N - 1))))``.
+    """Return the sigma below which the theorem is stated to hold,
+    ``delta / (2 erfinv(sqrt((N - 2)/(N - 1))))``.
 
-    It is larger than `softrank_sigma_limit`: the proof shows that the condition it needs implies this one, and then
-    uses this one as if it implied the other.
+    It is larger than `softrank_sigma_limit`: the proof shows that the condition it needs implies
+    this one, and then uses this one as if it implied the other.
 
     He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, Theorem 2.
 
@@ -125,23 +142,30 @@ def softrank_sigma_limit_as_stated(delta: ArrayLike, documents: ArrayLike) -> F6
 
 
 def softrank_ndcg_bound(
-    scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, loss: Loss | str = "softrank", *, version: str = "proof"
+    scores: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    loss: Loss | str = "softrank",
+    *,
+    version: str = "proof",
 ) -> Bound:
     """Compare a bound with ``|NDCG - SoftNDCG|`` for each query.
 
-    ``version="proof"`` is `softrank_bound` and ``version="stated"`` is `softrank_bound_as_stated`, with the least
-    distance, the number of documents and the highest label of each query. They need the full list, the logarithmic
-    discount, and no ties; queries they are not about are NaN.
+    ``version="proof"`` is `softrank_bound` and ``version="stated"`` is `softrank_bound_as_stated`,
+    with the least distance, the number of documents and the highest label of each query. They need
+    the full list, the logarithmic discount, and no ties; queries they are not about are NaN.
 
-    ``version="contests"`` is sharper, and needs none of that. Every contest that noise reverses moves two documents
-    by one rank, which is worth at most the largest step ``d = max_r |1/D_r - 1/D_(r+1)|`` of the discount (at a cutoff
-    it falls to 0). Where two scores are ``g`` apart this happens with probability ``erfc(g / (2 sigma)) / 2``, so
+    ``version="contests"`` is sharper, and needs none of that. Every contest that noise reverses
+    moves two documents by one rank, which is worth at most the largest step
+    ``d = max_r |1/D_r - 1/D_(r+1)|`` of the discount (at a cutoff it falls to 0). Where two scores
+    are ``g`` apart this happens with probability ``erfc(g / (2 sigma)) / 2``, so
 
         |NDCG@k - SoftNDCG@k| <= d sum_{i<j} (G_i + G_j) erfc(|s_i - s_j| / (2 sigma)) / 2
 
     for every sigma, and for every tie policy of the metric.
 
-    The first two: He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, Theorem 2.
+    The first two: He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*,
+    2008, Theorem 2.
 
     Args:
         scores, labels, offsets: the lists, see `tautrank.theory`.
@@ -158,7 +182,9 @@ def softrank_ndcg_bound(
     more = () if version == "contests" else (full_lists, _LOGARITHMIC)
     chosen, s, lists = in_scope(loss, scores, labels, offsets, *EXACT_SOFTRANK, *more)
     y, cuts = lists.labels, lists.offsets
-    ndcg = metric("ndcg", k=chosen.k, gain=chosen.gain, discount=chosen.discount).per_query(s, y, cuts)
+    ndcg = metric("ndcg", k=chosen.k, gain=chosen.gain, discount=chosen.discount).per_query(
+        s, y, cuts
+    )
     lower = np.abs(1.0 - chosen.bind(y, cuts).values(s) - ndcg)
     if version == "contests":
         upper = _contests_bound(chosen, s, lists)
@@ -181,7 +207,8 @@ class SoftRankCurve(NamedTuple):
         sigma: one per row.
         difference: ``|NDCG - SoftNDCG|``; NaN without a relevant document.
         bound: `softrank_bound`; infinity where it says nothing.
-        bound_as_stated: `softrank_bound_as_stated`; NaN where it is not a number, infinity where it says nothing.
+        bound_as_stated: `softrank_bound_as_stated`; NaN where it is not a number, infinity where it
+            says nothing.
         bound_by_contests: the sharper bound of `softrank_ndcg_bound`.
 
     >>> softrank_curve([2.0, 1.0, 0.0], [0, 1, 0], [0, 3], [0.5, 0.1]).difference.shape
@@ -196,7 +223,11 @@ class SoftRankCurve(NamedTuple):
 
 
 def softrank_curve(
-    scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, sigmas: ArrayLike, loss: Loss | str = "softrank"
+    scores: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    sigmas: ArrayLike,
+    loss: Loss | str = "softrank",
 ) -> SoftRankCurve:
     """Return ``|NDCG - SoftNDCG|`` and its bounds for several sigmas.
 
@@ -205,7 +236,8 @@ def softrank_curve(
     Args:
         scores, labels, offsets: the lists, see `tautrank.theory`.
         sigmas: standard deviations of the scores, each above 0.
-        loss: a ``softrank`` loss for all but sigma, or its name; full lists and the logarithmic discount.
+        loss: a ``softrank`` loss for all but sigma, or its name; full lists and the logarithmic
+            discount.
 
     >>> curve = softrank_curve([2.0, 1.0, 0.0], [0, 1, 0], [0, 3], [0.5, 0.25, 0.125])
     >>> curve.difference[:, 0].round(6)
@@ -221,18 +253,29 @@ def softrank_curve(
     difference, uppers = np.empty(shape), {version: np.empty(shape) for version in VERSIONS}
     for at, sigma in enumerate(widths.tolist()):
         for version, upper in uppers.items():
-            found = softrank_ndcg_bound(scores, labels, offsets, REGISTRY.make(chosen, sigma=sigma), version=version)
-            difference[at], upper[at] = found.lower, found.upper  # the last version is about every query
+            found = softrank_ndcg_bound(
+                scores, labels, offsets, REGISTRY.make(chosen, sigma=sigma), version=version
+            )
+            difference[at], upper[at] = (
+                found.lower,
+                found.upper,
+            )  # the last version is about every query
     return SoftRankCurve(widths, difference, *uppers.values())
 
 
 def flip_sums(
-    scores: F64, labels: F64, weight: Callable[[I64, I64], Array], offsets: I64, sigmas: F64, mus: F64
+    scores: F64,
+    labels: F64,
+    weight: Callable[[I64, I64], Array],
+    offsets: I64,
+    sigmas: F64,
+    mus: F64,
 ) -> F64:
-    """Return the sum over the pairs of each query, each pair times the probability that noise reverses it.
+    """Return the sum over the pairs of each query, each pair times the probability that noise
+    reverses it.
 
-    Noisy scores are ``s_i + sigma (eps_i - mu y_i)``. A sigma of 0 is the limit from above: noise then reverses tied
-    documents only.
+    Noisy scores are ``s_i + sigma (eps_i - mu y_i)``. A sigma of 0 is the limit from above: noise
+    then reverses tied documents only.
 
     Args:
         scores: one per document; the documents of each query go from the first rank to the last.
@@ -257,7 +300,8 @@ def flip_sums(
 
 
 def least_distances(scores: F64, offsets: I64) -> F64:
-    """Return the least distance of two scores in each query: 0 with ties, infinity with one document or none.
+    """Return the least distance of two scores in each query: 0 with ties, infinity with one
+    document or none.
 
     >>> least_distances(np.array([0.0, 3.0, 1.0, 5.0]), np.array([0, 3, 4]))
     array([ 1., inf])
@@ -295,7 +339,9 @@ def _contests_bound(loss: SoftRank, scores: F64, lists: Lists) -> F64:
 
 
 def _sum_of_epsilons(sigma: F64, delta: F64, n: F64, highest_label: F64, factor: F64) -> F64:
-    """Return ``2^(K-1) N (e1 + sqrt(v / (1 - 5 v)) + 5 v)``, ``v = factor (1 - erf(x)^2)``; infinity from 1/5 on."""
+    """Return ``2^(K-1) N (e1 + sqrt(v / (1 - 5 v)) + 5 v)``, ``v = factor (1 - erf(x)^2)``;
+    infinity from 1/5 on.
+    """
     from scipy.special import erfc
 
     x = delta / (2.0 * sigma)
@@ -304,7 +350,9 @@ def _sum_of_epsilons(sigma: F64, delta: F64, n: F64, highest_label: F64, factor:
     variance = factor * (erfc(x) * (2.0 - erfc(x)))
     below = variance < 0.2
     v = np.where(below, variance, 0.0)
-    return np.where(below, np.exp2(highest_label) * n * (first + np.sqrt(v / (1.0 - 5.0 * v)) + 5.0 * v), np.inf)
+    return np.where(
+        below, np.exp2(highest_label) * n * (first + np.sqrt(v / (1.0 - 5.0 * v)) + 5.0 * v), np.inf
+    )
 
 
 def _sigma_limit(delta: ArrayLike, documents: ArrayLike, share: float) -> F64:
@@ -318,7 +366,9 @@ def _sigma_limit(delta: ArrayLike, documents: ArrayLike, share: float) -> F64:
         return distance / (2.0 * erfinv(np.sqrt(inside)))
 
 
-def _checked_setting(sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, highest_label: ArrayLike) -> list[F64]:
+def _checked_setting(
+    sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, highest_label: ArrayLike
+) -> list[F64]:
     checked = np.vectorize(real, otypes=[np.float64])
     noise, distance = checked("sigma", sigma, above=True), checked("delta", delta, above=True)
     n, top = checked("documents", documents, least=1), checked("highest_label", highest_label)

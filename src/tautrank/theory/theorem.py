@@ -1,4 +1,6 @@
-"""A theorem of the form "this is at least that": what it is about, both sides and the gap between them."""
+"""A theorem of the form "this is at least that": what it is about, both sides and the gap between
+them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from tautrank.losses.base import Lists
 from tautrank.metrics.base import mean_over_queries
 
 Condition: TypeAlias = Callable[[Any, F64, Lists], str | None]
-"""From a loss, scores and lists to the reason why a theorem or a check is not about them, or to None where it is."""
+"""From a loss, scores and lists to the reason why a theorem or a check is not about them, or to
+None where it is.
+"""
 
 _PAIRS_AT_ONCE = 1 << 18
 
@@ -26,14 +30,15 @@ _PAIRS_AT_ONCE = 1 << 18
 class Bound:
     """Both sides of ``upper >= lower``, for each query and for the average over queries.
 
-    A query that the theorem is not about (no relevant document) is NaN and left out of the averages.
+    A query that the theorem is not about (no relevant document) is NaN and left out of the
+    averages.
 
     Args:
         name: the inequality, in words and symbols.
         upper: the side that should be larger, one per query.
         lower: the side that should be smaller, one per query.
-        mean_lower: the smaller side on average; None for the mean of ``lower``. Some theorems have a function of means
-            here, such as ``-log mean NDCG``.
+        mean_lower: the smaller side on average; None for the mean of ``lower``. Some theorems have
+            a function of means here, such as ``-log mean NDCG``.
         steps: intermediate terms of the proof by name, from the upper side down.
         constants: terms added to the loss to form the upper side, by name.
 
@@ -56,7 +61,11 @@ class Bound:
         silent = np.isnan(self.upper) | np.isnan(self.lower)
         object.__setattr__(self, "upper", np.where(silent, np.nan, self.upper))
         object.__setattr__(self, "lower", np.where(silent, np.nan, self.lower))
-        object.__setattr__(self, "steps", {name: np.where(silent, np.nan, step) for name, step in self.steps.items()})
+        object.__setattr__(
+            self,
+            "steps",
+            {name: np.where(silent, np.nan, step) for name, step in self.steps.items()},
+        )
 
     @property
     def gap(self) -> F64:
@@ -71,14 +80,21 @@ class Bound:
 
     @property
     def parts(self) -> dict[str, F64]:
-        """How much of the gap each inequality of the proof loses, from the upper side down; they add up to the gap."""
+        """How much of the gap each inequality of the proof loses, from the upper side down; they
+        add up to the gap.
+        """
         values = [self.upper, *self.steps.values(), self.lower]
         names = [*self.steps, self.name.split(" >= ")[-1]]
-        return {name: above - below for name, above, below in zip(names, values[:-1], values[1:], strict=True)}
+        return {
+            name: above - below
+            for name, above, below in zip(names, values[:-1], values[1:], strict=True)
+        }
 
     @property
     def margin(self) -> float:
-        """The smallest gap, over the queries and the average, in units of ``1 + |lower|``; NaN without queries."""
+        """The smallest gap, over the queries and the average, in units of ``1 + |lower|``; NaN
+        without queries.
+        """
         gaps = self.gap / (1.0 + np.abs(self.lower))
         upper, lower = self.means
         mean = (upper - lower) / (1.0 + abs(lower))
@@ -127,7 +143,9 @@ def check_list_scores(scores: ArrayLike, offsets: ArrayLike) -> tuple[F64, I64]:
     return s, cuts
 
 
-def check_scored_lists(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> tuple[F64, Lists]:
+def check_scored_lists(
+    scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike
+) -> tuple[F64, Lists]:
     """Return scores as float64, and the labelled lists of the same documents.
 
     >>> check_scored_lists([0.0], [1, 0], [0, 2])
@@ -139,7 +157,8 @@ def check_scored_lists(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike)
 
 
 def document_pairs(offsets: I64) -> Iterator[tuple[I64, I64]]:
-    """Yield the pairs of documents of all lists, a block at a time: the first documents and those behind them.
+    """Yield the pairs of documents of all lists, a block at a time: the first documents and those
+    behind them.
 
     >>> [(i.tolist(), j.tolist()) for i, j in document_pairs(np.array([0, 3, 5]))]
     [([0, 0, 1, 3], [1, 2, 2, 4])]
@@ -207,11 +226,17 @@ def only_for(kinds: type[Loss] | tuple[type[Loss], ...], *conditions: Condition)
     True
     """
     needed = first_reason(*conditions)
-    return lambda loss, scores, lists: needed(loss, scores, lists) if isinstance(loss, kinds) else None
+    return lambda loss, scores, lists: (
+        needed(loss, scores, lists) if isinstance(loss, kinds) else None
+    )
 
 
 def in_scope(
-    loss: Loss | str, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, *conditions: Condition
+    loss: Loss | str,
+    scores: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    *conditions: Condition,
 ) -> tuple[Any, F64, Lists]:
     """Return the loss, the scores and the lists that a theorem is applied to, if it is about them.
 
@@ -228,5 +253,7 @@ def in_scope(
     s, lists = check_scored_lists(scores, labels, offsets)
     reason = first_reason(*conditions)(chosen, s, lists)
     if reason is not None:
-        raise OptionError(f"loss: found {chosen}; expected one that the theorem applies to: {reason}")
+        raise OptionError(
+            f"loss: found {chosen}; expected one that the theorem applies to: {reason}"
+        )
     return chosen, s, lists

@@ -1,15 +1,18 @@
-"""How smoothing a metric by noise treats ties, and how much noise and shift restore their worst case.
+"""How smoothing a metric by noise treats ties, and how much noise and shift restore their worst
+case.
 
-A metric of noisy scores, ``E metric(s + sigma eps)`` with ``eps ~ N(-mu y, I)``, tends as sigma falls to 0 to a metric
-in which noise alone orders the documents with equal scores. Without the shift (``mu = 0``) every order is as likely:
-ties count as their expected value. With ``mu`` the better of two documents stands above the other with probability
-``Phi(-mu (y_i - y_j) / sqrt(2))``, so that the worst case is reached as ``mu`` grows, and only then. Of the
-bias of a tied pair half is left at ``mu (y_i - y_j) = 0.95``, and a hundredth at 3.64.
+A metric of noisy scores, ``E metric(s + sigma eps)`` with ``eps ~ N(-mu y, I)``, tends as sigma
+falls to 0 to a metric in which noise alone orders the documents with equal scores. Without the
+shift (``mu = 0``) every order is as likely: ties count as their expected value. With ``mu`` the
+better of two documents stands above the other with probability ``Phi(-mu (y_i - y_j) / sqrt(2))``,
+so that the worst case is reached as ``mu`` grows, and only then. Of the bias of a tied pair half is
+left at ``mu (y_i - y_j) = 0.95``, and a hundredth at 3.64.
 
-At a sigma above 0 the shift also reverses documents that were in the right order: those whose scores are less than
-``sigma mu (y_i - y_j)`` apart: both the shift and the bias have a price.
+At a sigma above 0 the shift also reverses documents that were in the right order: those whose
+scores are less than ``sigma mu (y_i - y_j)`` apart: both the shift and the bias have a price.
 
-Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free Discrete Functions*, ICML 2020, sec. 4.
+Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free Discrete Functions*,
+ICML 2020, sec. 4.
 """
 
 from __future__ import annotations
@@ -36,7 +39,8 @@ _TINY, _HUGE, _HALVINGS = 1e-300, 1e300, 64
 
 
 class Smoothed(NamedTuple):
-    """A smoothed metric and the metric itself, one number per query; NaN where the query is skipped.
+    """A smoothed metric and the metric itself, one number per query; NaN where the query is
+    skipped.
 
     Args:
         value: the metric of noisy scores, on average over the draws; or its exact limit.
@@ -63,7 +67,9 @@ class Smoothed(NamedTuple):
 
     @property
     def share(self) -> F64:
-        """The bias in units of the bias without shift, ``expected - worst``; NaN where no tie matters."""
+        """The bias in units of the bias without shift, ``expected - worst``; NaN where no tie
+        matters.
+        """
         whole_bias = self.expected - self.worst
         matters = np.abs(whole_bias) > 1e-12
         return np.divide(self.bias, whole_bias, out=np.full_like(self.bias, np.nan), where=matters)
@@ -87,7 +93,8 @@ def smoothed_metric(
     Args:
         scores, labels, offsets: the lists, see `tautrank.theory`.
         judge: any metric, or its name.
-        sigma: standard deviation of the noise; 0 is the limit from above, in which noise orders tied documents only.
+        sigma: standard deviation of the noise; 0 is the limit from above, in which noise orders
+            tied documents only.
         mu: shift of the noise's mean per unit of the label.
         draws: number of draws, at least 2.
         seed: seed of the noise.
@@ -101,7 +108,9 @@ def smoothed_metric(
     """
     chosen = metric(judge)
     if isinstance(chosen, DCGRR):
-        raise OptionError(f"judge: found {chosen}, which has no ties; expected a metric of a ranking")
+        raise OptionError(
+            f"judge: found {chosen}, which has no ties; expected a metric of a ranking"
+        )
     s, lists = check_scored_lists(scores, labels, offsets)
     sigma, mu = real("sigma", sigma, 0.0), real("mu", mu, 0.0)
     draws = whole("draws", draws, 2)
@@ -112,24 +121,34 @@ def smoothed_metric(
 
     def noisy() -> F64:
         noise = rng.normal(size=y.size) - mu * y
-        # In the limit the noise is squeezed, in its order, into less than the distance of two levels.
+        # In the limit the noise is squeezed, in its order, into less than the distance of two
+        # levels.
         return s + sigma * noise if sigma > 0 else level + noise / (2.5 + 2.5 * np.abs(noise))
 
-    worst, expected = (metric(chosen, ties=ties).per_query(s, y, lists.offsets) for ties in ("worst", "expected"))
+    worst, expected = (
+        metric(chosen, ties=ties).per_query(s, y, lists.offsets) for ties in ("worst", "expected")
+    )
     # Measured from a value near them, or their own, they keep their digits.
     biases = np.array([judged.per_query(noisy()) - worst for _ in range(draws)])
-    return Smoothed(worst + biases.mean(axis=0), biases.std(axis=0, ddof=1) / np.sqrt(draws), worst, expected)
+    return Smoothed(
+        worst + biases.mean(axis=0), biases.std(axis=0, ddof=1) / np.sqrt(draws), worst, expected
+    )
 
 
 def smoothing_limit(
-    scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, judge: Metric | str = "ndcg", *, mu: float
+    scores: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    judge: Metric | str = "ndcg",
+    *,
+    mu: float,
 ) -> Smoothed:
     """Return the exact limit of smoothed DCG or NDCG as sigma falls to 0.
 
-    Only ties are left to the noise. Given its own noise ``t``, a tied document stands below another one with
-    probability ``Phi(-t - mu (y_i - y_j))``, independently of all others, so its expected discount is an integral over
-    ``t`` of a sum of independent trials. For ``m`` tied documents with ``l`` distinct labels it takes time ``O(l
-    m^2)``.
+    Only ties are left to the noise. Given its own noise ``t``, a tied document stands below another
+    one with probability ``Phi(-t - mu (y_i - y_j))``, independently of all others, so its expected
+    discount is an integral over ``t`` of a sum of independent trials. For ``m`` tied documents with
+    ``l`` distinct labels it takes time ``O(l m^2)``.
 
     Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020, sec. 4.2 and 4.3.
 
@@ -150,29 +169,38 @@ def smoothing_limit(
     """
     chosen = metric(judge)
     if not isinstance(chosen, DCG | NDCG):
-        raise OptionError(f"judge: found {chosen}; expected dcg or ndcg, or smoothed_metric, which takes any metric")
+        raise OptionError(
+            f"judge: found {chosen}; expected dcg or ndcg, or smoothed_metric, which takes any metric"
+        )
     s, lists = check_scored_lists(scores, labels, offsets)
     y, cuts = lists.labels, lists.offsets
     order = np.lexsort((y, -s, lists.query))
-    starts = np.flatnonzero((np.diff(s[order], prepend=np.nan) != 0) | (np.diff(lists.query, prepend=-1) != 0))
+    starts = np.flatnonzero(
+        (np.diff(s[order], prepend=np.nan) != 0) | (np.diff(lists.query, prepend=-1) != 0)
+    )
     discounts = discount_values(lists.longest, chosen.discount, chosen.k)
     places = starts - cuts[lists.query[starts]]
     mu = real("mu", mu, 0.0)
     groups = zip(np.split(y[order], starts[1:]), places, strict=True) if s.size else ()
-    tied = np.concatenate([[], *(_tied_discounts(labels, discounts[place:], mu) for labels, place in groups)])
+    tied = np.concatenate(
+        [[], *(_tied_discounts(labels, discounts[place:], mu) for labels, place in groups)]
+    )
     # A query without a gain is skipped by either metric.
     ideal = DCG(k=chosen.k, gain=chosen.gain, discount=chosen.discount).per_query(y, y, cuts)
     norm = ideal if isinstance(chosen, NDCG) else np.where(np.isnan(ideal), np.nan, 1.0)
     value = query_sums(gain_values(y[order], chosen.gain) * tied, cuts) / norm
-    worst, expected = (metric(chosen, ties=ties).per_query(s, y, cuts) for ties in ("worst", "expected"))
+    worst, expected = (
+        metric(chosen, ties=ties).per_query(s, y, cuts) for ties in ("worst", "expected")
+    )
     return Smoothed(value, np.where(np.isnan(value), np.nan, 0.0), worst, expected)
 
 
 def _tied_discounts(labels: F64, discounts: F64, mu: float) -> F64:
-    """Return the expected discount of each of several tied documents, ordered by normal noise of mean ``-mu y``.
+    """Return the expected discount of each of several tied documents, ordered by normal noise of
+    mean ``-mu y``.
 
-    Given a document's own noise the others stand above it independently of each other, so its place among them is a sum
-    of independent trials; what is left is an integral over its own noise.
+    Given a document's own noise the others stand above it independently of each other, so its place
+    among them is a sum of independent trials; what is left is an integral over its own noise.
     """
     from scipy.special import ndtr
 
@@ -208,16 +236,24 @@ class ConsistentSmoothing(NamedTuple):
 
 
 def consistent_smoothing(
-    scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, precision: float, *, least_mu: float = 0.0
+    scores: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    precision: float,
+    *,
+    least_mu: float = 0.0,
 ) -> ConsistentSmoothing:
-    """Return a ``mu`` and a ``sigma`` that bring every smoothed metric near its value with ties at their worst.
+    """Return a ``mu`` and a ``sigma`` that bring every smoothed metric near its value with ties at
+    their worst.
 
-    At these, and at any smaller sigma, the order is the worst one but for a probability of ``precision``; so the
-    smoothed metric differs from the metric by at most ``precision`` times the difference of its highest and lowest
-    value. The shift makes tied documents of different labels flip with half of that probability, and then the noise is
-    made small enough to flip others, shift included, with the other half.
+    At these, and at any smaller sigma, the order is the worst one but for a probability of
+    ``precision``; so the smoothed metric differs from the metric by at most ``precision`` times the
+    difference of its highest and lowest value. The shift makes tied documents of different labels
+    flip with half of that probability, and then the noise is made small enough to flip others,
+    shift included, with the other half.
 
-    Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020, Theorem 1, whose proof says that both exist.
+    Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020, Theorem 1, whose proof says that both
+    exist.
 
     Args:
         scores, labels, offsets: the lists, see `tautrank.theory`.
@@ -233,24 +269,32 @@ def consistent_smoothing(
     s, lists = check_scored_lists(scores, labels, offsets)
     half = 0.5 * real("precision", precision, 0.0, above=True, most=1.0)
     nothing = np.zeros(lists.sizes.size)
-    _, needed = _turning_point(lambda mus: flipped_pairs(s, lists, nothing, mus) > half, nothing.size)
+    _, needed = _turning_point(
+        lambda mus: flipped_pairs(s, lists, nothing, mus) > half, nothing.size
+    )
     if needed.max(initial=0.0) > 1e12:
-        raise DataError("labels: found two that differ too little for any mu; expected labels further apart")
+        raise DataError(
+            "labels: found two that differ too little for any mu; expected labels further apart"
+        )
     # Where a mu of next to nothing is enough, it need not be any.
     mu = np.maximum(np.where(needed > 1e-200, needed, 0.0), real("least_mu", least_mu, 0.0))
     tied = flipped_pairs(s, lists, nothing, mu)
-    sigma, beyond = _turning_point(lambda sigmas: flipped_pairs(s, lists, sigmas, mu) - tied <= half, nothing.size)
+    sigma, beyond = _turning_point(
+        lambda sigmas: flipped_pairs(s, lists, sigmas, mu) - tied <= half, nothing.size
+    )
     return ConsistentSmoothing(mu, np.where(beyond < _HUGE, sigma, np.inf))
 
 
 def flipped_pairs(scores: F64, lists: Lists, sigmas: F64, mus: F64) -> F64:
-    """Return how many pairs with different labels the noise is expected to move out of their worst order.
+    """Return how many pairs with different labels the noise is expected to move out of their worst
+    order.
 
-    ``sum Phi(-(s_i - s_j) / (sigma sqrt(2)) + mu (y_i - y_j) / sqrt(2))`` over the pairs with different labels in
-    which ``i`` stands above ``j`` when ties are in their worst order. The probability that any other order comes out is
-    at most this sum.
+    ``sum Phi(-(s_i - s_j) / (sigma sqrt(2)) + mu (y_i - y_j) / sqrt(2))`` over the pairs with
+    different labels in which ``i`` stands above ``j`` when ties are in their worst order. The
+    probability that any other order comes out is at most this sum.
 
-    From the proof of Theorem 1 of Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020, appendix B.2.
+    From the proof of Theorem 1 of Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020,
+    appendix B.2.
 
     Args:
         scores: one per document.
@@ -268,7 +312,9 @@ def flipped_pairs(scores: F64, lists: Lists, sigmas: F64, mus: F64) -> F64:
 
 
 def _turning_point(holds: Callable[[F64], Bools], queries: int) -> tuple[F64, F64]:
-    """Return the largest number for which it holds, one per query, and the smallest for which it no longer does."""
+    """Return the largest number for which it holds, one per query, and the smallest for which it no
+    longer does.
+    """
     low, high = np.full(queries, _TINY), np.full(queries, _HUGE)
     for _ in range(_HALVINGS):
         middle = np.sqrt(low) * np.sqrt(high)

@@ -43,7 +43,9 @@ def random_lists(
     tied: bool = False,
     empty: bool = True,
 ) -> Lists:
-    """Lists of many lengths; with ``tied``, four distinct scores; with ``empty``, some without a relevant one."""
+    """Lists of many lengths; with ``tied``, four distinct scores; with ``empty``, some without a
+    relevant one.
+    """
     rng = np.random.default_rng(seed)
     sizes = rng.integers(shortest, longest + 1, queries)
     sizes[:2] = shortest, longest

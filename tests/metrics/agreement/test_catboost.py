@@ -1,4 +1,6 @@
-"""CatBoost: worst-case ties as here, with its own gain, thresholds, denominators and empty queries."""
+"""CatBoost: worst-case ties as here, with its own gain, thresholds, denominators and empty
+queries.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,17 @@ CUTOFFS = [1, 3, 5, 100]
 SINGLE = 1e-6
 
 
-def catboost(lists: Lists, metric: str, labels: np.ndarray | None = None, **options: object) -> float:
+def catboost(
+    lists: Lists, metric: str, labels: np.ndarray | None = None, **options: object
+) -> float:
     target = lists.labels if labels is None else labels
     found = eval_metric(
-        target.astype(float), lists.scores.astype(float), metric, group_id=lists.qids(), thread_count=1, **options
+        target.astype(float),
+        lists.scores.astype(float),
+        metric,
+        group_id=lists.qids(),
+        thread_count=1,
+        **options,
     )
     return float(found[0])
 
@@ -72,7 +81,9 @@ def test_dcg(lists, k):
 def test_err_with_the_stopping_probability_as_label(lists, k):
     # CatBoost's label is the probability itself; ours is (2^y - 1)/2^4.
     chances = (2.0**lists.labels - 1) / 2**4
-    agree(value(lists, cut("err", k), empty="zero"), catboost(lists, top("ERR", k), chances), SINGLE)
+    agree(
+        value(lists, cut("err", k), empty="zero"), catboost(lists, top("ERR", k), chances), SINGLE
+    )
 
 
 @pytest.mark.parametrize("lists", [TIED, SAME], ids=["tied", "constant"])
@@ -106,7 +117,14 @@ def test_map_with_its_own_denominator(lists, k):
 @pytest.mark.parametrize("lists", [TIED, SAME], ids=["tied", "constant"])
 @pytest.mark.parametrize("k", [None, *CUTOFFS])
 def test_preset(lists, k):
-    ours = {"NDCG": "ndcg", "DCG": "dcg", "MRR": "mrr", "MAP": "map", "PrecisionAt": "precision", "RecallAt": "recall"}
+    ours = {
+        "NDCG": "ndcg",
+        "DCG": "dcg",
+        "MRR": "mrr",
+        "MAP": "map",
+        "PrecisionAt": "precision",
+        "RecallAt": "recall",
+    }
     for theirs, name in ours.items():
         agree(value(lists, cut(name, k), like="catboost"), catboost(lists, top(theirs, k)))
     for theirs in ("NDCG", "DCG"):
@@ -125,7 +143,9 @@ def test_preset_of_auc(lists):
 @pytest.mark.parametrize("name", ["mrr", "recall@3", "map"])
 def test_border_is_a_strict_threshold(name):
     # Above 1 there is at least 2 here.
-    theirs = {"mrr": "MRR:border=1", "recall@3": "RecallAt:top=3;border=1", "map": "MAP:border=1"}[name]
+    theirs = {"mrr": "MRR:border=1", "recall@3": "RecallAt:top=3;border=1", "map": "MAP:border=1"}[
+        name
+    ]
     empty = "one" if name == "recall@3" else "zero"
     agree(value(TIED, name, relevant=2, empty=empty), catboost(TIED, theirs))
 
@@ -177,14 +197,26 @@ def test_ndcg_without_a_type_has_the_linear_gain():
 
 
 def test_empty_queries_differ_from_metric_to_metric():
-    found = {m: single(m, [1.0, 2.0], [0, 0]) for m in ("NDCG", "DCG", "ERR", "MRR", "MAP", "PrecisionAt", "RecallAt")}
-    assert found == {"NDCG": 1, "DCG": 0, "ERR": 0, "MRR": 0, "MAP": 0, "PrecisionAt": 0, "RecallAt": 1}
+    found = {
+        m: single(m, [1.0, 2.0], [0, 0])
+        for m in ("NDCG", "DCG", "ERR", "MRR", "MAP", "PrecisionAt", "RecallAt")
+    }
+    assert found == {
+        "NDCG": 1,
+        "DCG": 0,
+        "ERR": 0,
+        "MRR": 0,
+        "MAP": 0,
+        "PrecisionAt": 0,
+        "RecallAt": 1,
+    }
     for name in ("ndcg", "dcg", "err", "mrr", "map", "precision", "recall"):
         assert np.isnan(one(name, [1.0, 2.0], [0, 0]))
 
 
 def test_err_takes_the_label_as_probability():
-    # A relevant document at rank 2. Certain to stop there: 1/2. Here label 1 of 1 stops with chance 1/2: 1/4.
+    # A relevant document at rank 2. Certain to stop there: 1/2. Here label 1 of 1 stops with chance
+    # 1/2: 1/4.
     y, s = [0, 1], [2.0, 1.0]
     agree(single("ERR", s, y), 1 / 2)
     agree(one("err", s, y, max_label=1), 1 / 4)
@@ -202,13 +234,15 @@ def test_a_label_is_relevant_above_a_half_there_and_above_zero_here():
 
 
 def test_map_denominator():
-    # Three relevant documents, ranked first to third: perfect at 1 there, a third of what there is here.
+    # Three relevant documents, ranked first to third: perfect at 1 there, a third of what there is
+    # here.
     agree(single("MAP:top=1", [4.0, 3, 2, 1], [1, 1, 1, 0]), 1.0)
     agree(one("map@1", [4.0, 3, 2, 1], [1, 1, 1, 0]), 1 / 3)
 
 
 def test_precision_beyond_the_list():
-    # Two documents, one relevant: one of two there, one of the ten asked for here (as in trec_eval).
+    # Two documents, one relevant: one of two there, one of the ten asked for here (as in
+    # trec_eval).
     agree(single("PrecisionAt:top=10", [2.0, 1.0], [1, 0]), 1 / 2)
     agree(one("precision@10", [2.0, 1.0], [1, 0]), 1 / 10)
 

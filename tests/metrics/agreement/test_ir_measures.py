@@ -1,4 +1,6 @@
-"""ir_measures: the share of judged documents, the one metric that only it has; the others are trec_eval's."""
+"""ir_measures: the share of judged documents, the one metric that only it has; the others are
+trec_eval's.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +23,10 @@ def test_judged_share(k):
     for q, (start, stop) in enumerate(zip(lists.offsets, lists.offsets[1:], strict=False)):
         qrels[f"{q:03d}"] = {f"d{i}": int(lists.labels[i]) for i in range(start, stop) if judged[i]}
         run[f"{q:03d}"] = {f"d{i}": float(lists.scores[i]) for i in range(start, stop)}
-    found = {m.query_id: m.value for m in ir_measures.iter_calc([ir_measures.Judged @ k], qrels, run)}
-    ours = M.metric("Judged", k=k).per_query(lists.scores, lists.labels, lists.offsets, judged=judged)
+    found = {
+        m.query_id: m.value for m in ir_measures.iter_calc([ir_measures.Judged @ k], qrels, run)
+    }
+    ours = M.metric("Judged", k=k).per_query(
+        lists.scores, lists.labels, lists.offsets, judged=judged
+    )
     agree(ours, [found[q] for q in sorted(qrels)])

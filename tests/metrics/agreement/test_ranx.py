@@ -1,4 +1,6 @@
-"""ranx: both gains, ties by the order of its own sort, queries without a relevant document worth 0."""
+"""ranx: both gains, ties by the order of its own sort, queries without a relevant document worth
+0.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +47,8 @@ MEASURES = {
     "rbp.95": ("rbp", {"graded": True, "p": 0.95}),
 }
 
-# A process of its own, because compiling ranx takes over half a minute and the switch that spares it holds
-# for a whole process. The Python that runs instead is the same source.
+# A process of its own, because compiling ranx takes over half a minute and the switch that spares
+# it holds for a whole process. The Python that runs instead is the same source.
 WORKER = """
 import json, sys
 from ranx import Qrels, Run, evaluate
@@ -73,15 +75,21 @@ class Ranx:
 
     def lists(self, lists: Lists, measures: list[str]) -> dict[str, list[float]]:
         """Judge every list; -inf means that the run does not have the document."""
-        qrels = {f"{q:03d}": {f"d{i}": int(v) for i, v in enumerate(y)} for q, (_, y) in enumerate(lists)}
+        qrels = {
+            f"{q:03d}": {f"d{i}": int(v) for i, v in enumerate(y)} for q, (_, y) in enumerate(lists)
+        }
         run = {
-            f"{q:03d}": {f"d{i}": float(v) for i, v in enumerate(s) if v > -np.inf} for q, (s, _) in enumerate(lists)
+            f"{q:03d}": {f"d{i}": float(v) for i, v in enumerate(s) if v > -np.inf}
+            for q, (s, _) in enumerate(lists)
         }
         return self.ask(qrels, run, measures)
 
     def one(self, measure: str, scores: list[float], labels: list[float]) -> float:
         documents = [f"d{i}" for i in range(len(labels))]
-        qrels, run = dict(zip(documents, labels, strict=True)), dict(zip(documents, scores, strict=True))
+        qrels, run = (
+            dict(zip(documents, labels, strict=True)),
+            dict(zip(documents, scores, strict=True)),
+        )
         return self.ask({"q": qrels}, {"q": run}, [measure])[measure][0]
 
 
@@ -125,13 +133,17 @@ def test_preset_by_the_name_it_has_there(ranx):
     theirs = [measure for measure in MEASURES if "-l" not in measure]
     for measure, values in ranx.lists(lists, theirs).items():
         ours, options = MEASURES[measure]
-        assert M.metric(measure, like="ranx") == M.metric(ours, ties="input", empty="zero", **options)
+        assert M.metric(measure, like="ranx") == M.metric(
+            ours, ties="input", empty="zero", **options
+        )
         agree(lists.ours(measure, like="ranx"), values)
 
 
 def test_bpref_where_something_is_judged_irrelevant(ranx):
     lists = random_lists(42, shortest=4, empty=False)
-    lists = Lists(lists.scores, np.where(np.arange(lists.labels.size) % 2, lists.labels, 0), lists.offsets)
+    lists = Lists(
+        lists.scores, np.where(np.arange(lists.labels.size) % 2, lists.labels, 0), lists.offsets
+    )
     lists.labels[lists.offsets[:-1]] = 1
     lists.labels[lists.offsets[:-1] + 1] = 0
     lost = np.random.default_rng(1).random(lists.scores.size) < 0.3
@@ -154,8 +166,8 @@ def test_rbp_earns_the_label_there(ranx):
 
 
 def test_row_order_decides_ties(ranx):
-    # One relevant row among six with one score: moving it through the rows moves it through the ranks, all of
-    # them. Here every row gives the same.
+    # One relevant row among six with one score: moving it through the rows moves it through the
+    # ranks, all of them. Here every row gives the same.
     placements = np.eye(6, dtype=int)
     lists = Lists(np.zeros(36), placements.ravel(), np.arange(0, 37, 6))
     found = ranx.lists(lists, ["mrr"])["mrr"]
@@ -179,7 +191,8 @@ def test_empty_queries_are_zero_and_counted(ranx):
 
 
 def test_labels_below_one_do_not_exist_there(ranx):
-    # Labels .5 and 1.5, wrong order: the first falls below ranx's level 1, which leaves 1.5 alone, at rank 2.
+    # Labels .5 and 1.5, wrong order: the first falls below ranx's level 1, which leaves 1.5 alone,
+    # at rank 2.
     y, s = [1.5, 0.5], [1.0, 2.0]
     agree(ranx.one("ndcg", s, y), LOG2[1])
     agree(one("ndcg", s, y, gain="linear"), (0.5 + 1.5 * LOG2[1]) / (1.5 + 0.5 * LOG2[1]))

@@ -1,4 +1,6 @@
-"""scikit-learn: DCG and NDCG averaged over ties, with the label itself as gain; average precision."""
+"""scikit-learn: DCG and NDCG averaged over ties, with the label itself as gain; average
+precision.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def test_without_ties_every_policy_agrees(ties, k):
 @pytest.mark.parametrize("relevant", [1, 3])
 def test_average_precision_without_ties(relevant):
     ours = UNTIED.ours("map", relevant=relevant)
-    expected = [average_precision_score(y >= relevant, s) for s, y in UNTIED if (y >= relevant).any()]
+    expected = [
+        average_precision_score(y >= relevant, s) for s, y in UNTIED if (y >= relevant).any()
+    ]
     agree(ours[~np.isnan(ours)], expected)
 
 
@@ -86,7 +90,8 @@ def test_preset_of_auc(relevant):
 
 
 def test_gain_is_the_label():
-    # Labels 2 and 1 in the wrong order. Gains 2 and 1 there, 2^2 - 1 = 3 and 2^1 - 1 = 1 here by default.
+    # Labels 2 and 1 in the wrong order. Gains 2 and 1 there, 2^2 - 1 = 3 and 2^1 - 1 = 1 here by
+    # default.
     y, s = [2, 1], [1.0, 2.0]
     agree(ndcg_score(*rows(y, s)), (1 + 2 * LOG2[1]) / (2 + 1 * LOG2[1]))
     agree(one("ndcg", s, y), (1 + 3 * LOG2[1]) / (3 + 1 * LOG2[1]))
@@ -94,7 +99,8 @@ def test_gain_is_the_label():
 
 
 def test_ties_are_averaged_there_and_worst_here_by_default():
-    # Two documents with one score: rank 1 or 2 with equal chance there; here the relevant one is second.
+    # Two documents with one score: rank 1 or 2 with equal chance there; here the relevant one is
+    # second.
     y, s = [1, 0], [0.0, 0.0]
     agree(ndcg_score(*rows(y, s)), (1 + LOG2[1]) / 2)
     agree(one("ndcg", s, y), LOG2[1])
@@ -102,8 +108,8 @@ def test_ties_are_averaged_there_and_worst_here_by_default():
 
 
 def test_ignore_ties_lets_the_row_order_decide():
-    # One relevant row among eight with one score: moving it through the rows moves it through the ranks, all
-    # of them. Here every row gives the same.
+    # One relevant row among eight with one score: moving it through the rows moves it through the
+    # ranks, all of them. Here every row gives the same.
     placements = np.eye(8)
     found = [ndcg_score(*rows(y, np.zeros(8)), ignore_ties=True) for y in placements]
     agree(sorted(found, reverse=True), LOG2[:8])
@@ -123,9 +129,10 @@ def test_empty_queries_are_zero_and_counted():
 
 
 def test_average_precision_takes_a_tie_as_one_step():
-    # Four documents, two of them relevant, one score. There a tie is a single point of the precision-recall
-    # curve, with precision 2/4. Here the worst order is 0 0 1 1: (1/3 + 2/4)/2 = 5/12; the mean over orders
-    # is sum over ranks x of 1/2 (1 + (x-1)/3)/x, over 2: 49/72; the best order gives 1.
+    # Four documents, two of them relevant, one score. There a tie is a single point of the
+    # precision-recall curve, with precision 2/4. Here the worst order is 0 0 1 1: (1/3 + 2/4)/2 =
+    # 5/12; the mean over orders is sum over ranks x of 1/2 (1 + (x-1)/3)/x, over 2: 49/72; the best
+    # order gives 1.
     y, s = [0, 1, 0, 1], [0.0] * 4
     agree(average_precision_score(y, s), 1 / 2)
     agree(one("map", s, y), 5 / 12)

@@ -1,4 +1,6 @@
-"""trec_eval, through pytrec_eval: the label itself as gain, ties by document name, scores in 32 bits."""
+"""trec_eval, through pytrec_eval: the label itself as gain, ties by document name, scores in 32
+bits.
+"""
 
 from __future__ import annotations
 
@@ -43,15 +45,24 @@ def name(document: int) -> str:
 
 
 def trec_eval(lists: Lists, measure: str, **options: object) -> list[float]:
-    """Judge every list; -inf means that the run does not have the document, which only the qrels know."""
-    qrels = {f"{q:03d}": {name(i): int(v) for i, v in enumerate(y)} for q, (_, y) in enumerate(lists)}
-    run = {f"{q:03d}": {name(i): float(v) for i, v in enumerate(s) if v > -np.inf} for q, (s, _) in enumerate(lists)}
+    """Judge every list; -inf means that the run does not have the document, which only the qrels
+    know.
+    """
+    qrels = {
+        f"{q:03d}": {name(i): int(v) for i, v in enumerate(y)} for q, (_, y) in enumerate(lists)
+    }
+    run = {
+        f"{q:03d}": {name(i): float(v) for i, v in enumerate(s) if v > -np.inf}
+        for q, (s, _) in enumerate(lists)
+    }
     found = pytrec_eval.RelevanceEvaluator(qrels, FAMILIES, **options).evaluate(run)
     return [found[q][measure] for q in sorted(qrels)]
 
 
 def single(measure: str, scores: dict[str, float], labels: dict[str, int]) -> float:
-    return pytrec_eval.RelevanceEvaluator({"q": labels}, {measure}).evaluate({"q": scores})["q"][measure]
+    return pytrec_eval.RelevanceEvaluator({"q": labels}, {measure}).evaluate({"q": scores})["q"][
+        measure
+    ]
 
 
 def options_of(ours: str) -> dict[str, object]:
@@ -77,7 +88,9 @@ def test_documents_that_were_not_retrieved(theirs, ours):
     agree(lists.ours(ours, **options_of(ours)), trec_eval(lists, theirs))
 
 
-@pytest.mark.parametrize(("theirs", "ours"), [(t, o) for t, o in MEASURES.items() if "ndcg" not in t])
+@pytest.mark.parametrize(
+    ("theirs", "ours"), [(t, o) for t, o in MEASURES.items() if "ndcg" not in t]
+)
 def test_relevance_level(theirs, ours):
     lists = random_lists(4)
     agree(lists.ours(ours, empty="zero", relevant=3), trec_eval(lists, theirs, relevance_level=3))
@@ -89,7 +102,10 @@ def test_ties_are_by_descending_document_name(theirs, ours):
     lists = random_lists(5, tied=True)
     expected = trec_eval(lists, theirs)
     order = np.concatenate(
-        [np.arange(stop - 1, start - 1, -1) for start, stop in zip(lists.offsets, lists.offsets[1:], strict=False)]
+        [
+            np.arange(stop - 1, start - 1, -1)
+            for start, stop in zip(lists.offsets, lists.offsets[1:], strict=False)
+        ]
     )
     renamed = Lists(lists.scores[order], lists.labels[order], lists.offsets)
     agree(renamed.ours(ours, ties="input", **options_of(ours)), expected)
@@ -98,7 +114,8 @@ def test_ties_are_by_descending_document_name(theirs, ours):
 @pytest.mark.parametrize("theirs", MEASURES)
 @pytest.mark.parametrize("tied", [True, False])
 def test_preset_by_the_name_it_has_there(theirs, tied):
-    # Documents that were not retrieved, documents that were not judged, scores equal in 32 bits only, ties by name.
+    # Documents that were not retrieved, documents that were not judged, scores equal in 32 bits
+    # only, ties by name.
     lists, rng = random_lists(40, shortest=2, tied=tied), np.random.default_rng(4)
     lost, judged = rng.random((2, lists.scores.size)) < [[0.2], [0.8]]
     lost[lists.offsets[:-1]], judged[lists.offsets[:-1]] = False, True
@@ -108,8 +125,12 @@ def test_preset_by_the_name_it_has_there(theirs, tied):
     for q, (start, stop) in enumerate(zip(lists.offsets, lists.offsets[1:], strict=False)):
         names = [name(i) for i in rng.permutation(stop - start)]
         rows = range(start, stop)
-        qrels[f"{q:03d}"] = {n: int(labels[i]) for n, i in zip(names, rows, strict=True) if judged[i]}
-        run[f"{q:03d}"] = {n: float(scores[i]) for n, i in zip(names, rows, strict=True) if not lost[i]}
+        qrels[f"{q:03d}"] = {
+            n: int(labels[i]) for n, i in zip(names, rows, strict=True) if judged[i]
+        }
+        run[f"{q:03d}"] = {
+            n: float(scores[i]) for n, i in zip(names, rows, strict=True) if not lost[i]
+        }
         order += [i for _, i in sorted(zip(names, rows, strict=True), reverse=True)]
     found = pytrec_eval.RelevanceEvaluator(qrels, FAMILIES).evaluate(run)
     ours = M.metric(theirs, like="trec_eval")
@@ -127,8 +148,8 @@ def test_bpref_without_anything_judged_irrelevant_is_1():
 
 
 def test_tie_order_is_that_of_names_as_text():
-    # "b" goes before "a"; "d9" before "d10", as text. The same scores and labels, other names, another
-    # number.
+    # "b" goes before "a"; "d9" before "d10", as text. The same scores and labels, other names,
+    # another number.
     assert single("recip_rank", {"a": 1.0, "b": 1.0}, {"a": 1, "b": 0}) == 1 / 2
     assert single("recip_rank", {"a": 1.0, "b": 1.0}, {"a": 0, "b": 1}) == 1.0
     assert single("recip_rank", {"d9": 1.0, "d10": 1.0}, {"d9": 1, "d10": 0}) == 1.0
@@ -157,10 +178,12 @@ def test_empty_queries_are_zero_and_counted():
 
 
 def test_queries_without_results_are_left_out_there_and_zero_here():
-    # Judged, with a relevant document, but nothing was retrieved: absent from the result, so that a system
-    # that answers nothing to hard queries looks better (trec_eval's -c flag exists for this). Here it is
-    # worth 0.
-    found = pytrec_eval.RelevanceEvaluator({"x": {"a": 1}, "y": {"a": 1}}, {"map"}).evaluate({"x": {"a": 1.0}})
+    # Judged, with a relevant document, but nothing was retrieved: absent from the result, so that a
+    # system that answers nothing to hard queries looks better (trec_eval's -c flag exists for
+    # this). Here it is worth 0.
+    found = pytrec_eval.RelevanceEvaluator({"x": {"a": 1}, "y": {"a": 1}}, {"map"}).evaluate(
+        {"x": {"a": 1.0}}
+    )
     assert set(found) == {"x"}
     assert one("map", [-np.inf], [1]) == 0.0
 

@@ -1,4 +1,6 @@
-"""XGBoost: the ndcg, map and pre that training prints, against ours on the model's own predictions."""
+"""XGBoost: the ndcg, map and pre that training prints, against ours on the model's own
+predictions.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,13 @@ def train(
     if weights is not None:
         data.set_weight(weights)  # one per query
     reported: dict[str, dict[str, list[float]]] = {}
-    fixed = {"objective": "rank:ndcg", "nthread": 1, "verbosity": 0, "max_depth": 2, "min_child_weight": 0}
+    fixed = {
+        "objective": "rank:ndcg",
+        "nthread": 1,
+        "verbosity": 0,
+        "max_depth": 2,
+        "min_child_weight": 0,
+    }
     model = xgboost.train(
         {**fixed, "eval_metric": metrics, **options},
         data,
@@ -41,7 +49,9 @@ def train(
         verbose_eval=False,
     )
     scores = model.predict(data, output_margin=True)
-    return Lists(scores, lists.labels, lists.offsets), {m: v[-1] for m, v in reported["data"].items()}
+    return Lists(scores, lists.labels, lists.offsets), {
+        m: v[-1] for m, v in reported["data"].items()
+    }
 
 
 def unscored(labels: list[float], sizes: list[int]) -> Lists:
@@ -53,23 +63,29 @@ def binary(lists: Lists) -> Lists:
 
 
 def value(lists: Lists, name: str, weights: np.ndarray | None = None, **options: object) -> float:
-    return M.metric(name, ties="input", **options).mean(lists.scores, lists.labels, lists.offsets, weights)
+    return M.metric(name, ties="input", **options).mean(
+        lists.scores, lists.labels, lists.offsets, weights
+    )
 
 
 # --- where conventions coincide ---
 
 
 def test_reported_ndcg():
-    # Gain 2^y - 1, ties in row order; a query without a relevant document is worth 1, or 0 with "-" at the
-    # end.
+    # Gain 2^y - 1, ties in row order; a query without a relevant document is worth 1, or 0 with "-"
+    # at the end.
     names = [f"ndcg@{k}" for k in CUTOFFS]
-    lists, reported = train(random_lists(12), [*names, *(name + "-" for name in names), "ndcg", "ndcg-"])
+    lists, reported = train(
+        random_lists(12), [*names, *(name + "-" for name in names), "ndcg", "ndcg-"]
+    )
     assert np.unique(lists.scores).size < 50
     for name in [*names, "ndcg"]:
         agree(value(lists, name, empty="one"), reported[name], 1e-6)
         agree(value(lists, name, empty="zero"), reported[name + "-"], 1e-6)
     for ties in ("worst", "expected", "best"):
-        assert abs(np.mean(lists.ours("ndcg@5", ties=ties, empty="one")) - reported["ndcg@5"]) > 1e-3
+        assert (
+            abs(np.mean(lists.ours("ndcg@5", ties=ties, empty="one")) - reported["ndcg@5"]) > 1e-3
+        )
 
 
 def test_reported_ndcg_with_linear_gain():
@@ -87,12 +103,18 @@ def test_reported_map():
     relevant = np.array([y.sum() for _, y in lists])
     for k in CUTOFFS:
         ours = lists.ours(f"map@{k}", ties="input", empty="one")
-        agree((ours * np.maximum(relevant, 1) / np.clip(relevant, 1, k)).mean(), reported[f"map@{k}"], 1e-6)
+        agree(
+            (ours * np.maximum(relevant, 1) / np.clip(relevant, 1, k)).mean(),
+            reported[f"map@{k}"],
+            1e-6,
+        )
 
 
 def test_reported_precision():
     lists, reported = train(
-        binary(random_lists(15, shortest=5)), ["pre@1", "pre@3", "pre@5", "pre@100"], objective="rank:map"
+        binary(random_lists(15, shortest=5)),
+        ["pre@1", "pre@3", "pre@5", "pre@100"],
+        objective="rank:map",
     )
     for k in (1, 3, 5):
         agree(value(lists, f"precision@{k}", empty="zero"), reported[f"pre@{k}"], 1e-6)
@@ -102,7 +124,8 @@ def test_reported_precision():
 
 
 def test_preset():
-    # Lists of one document too, where `pre` divides by the length. XGBoost keeps no more than 32 bits of a score.
+    # Lists of one document too, where `pre` divides by the length. XGBoost keeps no more than 32
+    # bits of a score.
     names = [f"{name}@{k}" for name in ("ndcg", "map", "pre") for k in CUTOFFS] + ["ndcg", "map"]
     zero = ["ndcg@3-", "map@3-"]
     lists, reported = train(binary(random_lists(43)), names + zero, objective="rank:map")
@@ -110,7 +133,9 @@ def test_preset():
         ours = M.metric(name, like="xgboost").mean(lists.scores, lists.labels, lists.offsets)
         agree(ours, reported[name], 1e-9)
     for name in zero:
-        ours = M.metric(name[:-1], like="xgboost", empty="zero").mean(lists.scores, lists.labels, lists.offsets)
+        ours = M.metric(name[:-1], like="xgboost", empty="zero").mean(
+            lists.scores, lists.labels, lists.offsets
+        )
         agree(ours, reported[name], 1e-9)
 
 
@@ -131,9 +156,13 @@ def test_query_weights_with_empty_queries_worth_zero():
 
 
 def test_map_denominator():
-    # Three relevant documents, ranked first to third: perfect at 1 there, a third of what there is here.
+    # Three relevant documents, ranked first to third: perfect at 1 there, a third of what there is
+    # here.
     lists, reported = train(
-        unscored([1, 1, 1, 0], [4]), ["map@1"], features=np.array([[1.0], [1], [1], [0]]), objective="rank:map"
+        unscored([1, 1, 1, 0], [4]),
+        ["map@1"],
+        features=np.array([[1.0], [1], [1], [0]]),
+        objective="rank:map",
     )
     agree(reported["map@1"], 1.0)
     agree(value(lists, "map@1"), 1 / 3)
@@ -150,13 +179,19 @@ def test_weighted_ndcg_with_empty_queries():
 
 
 def test_small_weights_and_empty_queries_abort_training_there():
-    # Two queries of weight .1, one empty and one ranked right: (.1 + 1) / .2 = 5.5, and a check fails.
+    # Two queries of weight .1, one empty and one ranked right: (.1 + 1) / .2 = 5.5, and a check
+    # fails.
     labels = unscored([1, 0, 0, 0], [2, 2])
     weights = np.array([0.1, 0.1])
     with pytest.raises(xgboost.core.XGBoostError, match="Invalid output score"):
         train(labels, ["ndcg@2"], features=np.array([[1.0], [0], [1], [0]]), weights=weights)
     for empty in ("skip", "one"):
-        agree(M.metric("ndcg@2", empty=empty).mean([1.0, 0, 1, 0], labels.labels, labels.offsets, weights), 1.0)
+        agree(
+            M.metric("ndcg@2", empty=empty).mean(
+                [1.0, 0, 1, 0], labels.labels, labels.offsets, weights
+            ),
+            1.0,
+        )
 
 
 @pytest.mark.parametrize(("labels", "expected"), [([2, 1, 0, 0], 1.0), ([0, 0, 1, 2], 0.0)])
@@ -182,7 +217,9 @@ def test_labels_above_31_are_fatal_there():
 
 
 def test_fractional_labels_are_fatal_there_with_the_exponential_gain():
-    with pytest.raises(xgboost.core.XGBoostError, match="label must be either 0 or positive integer"):
+    with pytest.raises(
+        xgboost.core.XGBoostError, match="label must be either 0 or positive integer"
+    ):
         train(unscored([0.5, 0, 1, 0], [4]), ["ndcg@2"])
     low = np.sqrt(2) - 1
     agree(one("ndcg", [2.0, 1.0], [0.5, 1]), (low + LOG2[1]) / (1 + low * LOG2[1]))

@@ -1,8 +1,10 @@
-"""Labelled lists on a CUDA device, and what all losses there share: tiles of rows, sums, ranks, gains and noise.
+"""Labelled lists on a CUDA device, and what all losses there share: tiles of rows, sums, ranks,
+gains and noise.
 
-A program of a quadratic kernel takes `ROWS` documents of one list and walks over all documents of the list. How many
-programs there are depends on the lengths of the lists, which stay on the device: the host starts the most there can be,
-and those without rows have a list of no documents. Every sum has a fixed order, so the same scores give the same bits.
+A program of a quadratic kernel takes `ROWS` documents of one list and walks over all documents of
+the list. How many programs there are depends on the lengths of the lists, which stay on the device:
+the host starts the most there can be, and those without rows have a list of no documents. Every sum
+has a fixed order, so the same scores give the same bits.
 
 Random numbers are the same as in memory, keyed by (seed, step, list, document).
 """
@@ -42,7 +44,9 @@ def own_list(offsets):
 
 @triton.jit
 def own_tile(program, offsets, tile_lists, tile_starts, ROWS: tl.constexpr):
-    """Return the list of a program, its start, its length, the program's first row, its rows and which there are."""
+    """Return the list of a program, its start, its length, the program's first row, its rows and
+    which there are.
+    """
     query = tl.load(tile_lists + program)
     start = tl.load(offsets + query)
     n = (tl.load(offsets + query + 1) - start).to(tl.int32)
@@ -54,10 +58,21 @@ def own_tile(program, offsets, tile_lists, tile_starts, ROWS: tl.constexpr):
 
 @triton.jit
 def _rank_kernel(
-    offsets, tile_lists, tile_starts, values, index, carried, sorted_values, sorted_carried, target,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-):  # fmt: skip
-    """Order values, from the highest down and equal ones as they come, and carry two numbers of each along."""
+    offsets,
+    tile_lists,
+    tile_starts,
+    values,
+    index,
+    carried,
+    sorted_values,
+    sorted_carried,
+    target,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Order values, from the highest down and equal ones as they come, and carry two numbers of
+    each along.
+    """
     _, start, n, first, i, live = own_tile(tl.program_id(0), offsets, tile_lists, tile_starts, ROWS)
     own = tl.load(values + start + i, live, 0.0)
     count = tl.zeros([ROWS, COLUMNS], tl.float32)
@@ -97,7 +112,9 @@ def highest(values, start, n, leave_out, BLOCK: tl.constexpr):
     most = tl.full([BLOCK], float("-inf"), values.dtype.element_ty)
     for p0 in range(0, n, BLOCK):
         p = p0 + tl.arange(0, BLOCK)
-        most = tl.maximum(most, tl.load(values + start + p, (p < n) & (p != leave_out), float("-inf")))
+        most = tl.maximum(
+            most, tl.load(values + start + p, (p < n) & (p != leave_out), float("-inf"))
+        )
     return tl.max(most, 0)
 
 
@@ -109,7 +126,9 @@ def _max_kernel(offsets, values, maxima, BLOCK: tl.constexpr):
 
 @triton.jit
 def uniforms(seed, query, step, stream, document):
-    """Return the uniform number of each document and those of its pair, as `kernels.randomness.fill_uniform`."""
+    """Return the uniform number of each document and those of its pair, as
+    `kernels.randomness.fill_uniform`.
+    """
     zero = document * 0
     w0, w1, w2, w3 = tl.philox(seed, document // 4, zero + query, zero + step, zero + stream)
     late = document % 4 >= 2
@@ -138,9 +157,9 @@ def _minus_log(x):
 def _noise_kernel(offsets, seed, step, stream, out, KIND: tl.constexpr, BLOCK: tl.constexpr):
     """Fill the noise of every document of a list.
 
-    The kinds ``"four gumbel"`` and ``"four normal"`` are those of `kernels.randomness`, where four documents share a
-    block of four words; ``"words"``, ``"normal"``, ``"logistic"`` and ``"gumbel"`` are those of `kernels.normal`, where
-    64 documents share 16 blocks.
+    The kinds ``"four gumbel"`` and ``"four normal"`` are those of `kernels.randomness`, where four
+    documents share a block of four words; ``"words"``, ``"normal"``, ``"logistic"`` and
+    ``"gumbel"`` are those of `kernels.normal`, where 64 documents share 16 blocks.
     """
     query, start, n = own_list(offsets)
     for p0 in range(0, n, BLOCK):
@@ -150,18 +169,26 @@ def _noise_kernel(offsets, seed, step, stream, out, KIND: tl.constexpr, BLOCK: t
         elif KIND == "four normal":
             _, first, second = uniforms(seed, query, step, stream, p)
             angle = 6.283185307179586 * second
-            noise = tl.sqrt(-2.0 * tl.log(first)) * tl.where(p % 2 == 1, tl.sin(angle), tl.cos(angle))
+            noise = tl.sqrt(-2.0 * tl.log(first)) * tl.where(
+                p % 2 == 1, tl.sin(angle), tl.cos(angle)
+            )
         else:
             zero = p * 0
-            w0, w1, w2, w3 = tl.philox(seed, 16 * (p // 64) + p % 16, zero + query, zero + step, zero + stream)
+            w0, w1, w2, w3 = tl.philox(
+                seed, 16 * (p // 64) + p % 16, zero + query, zero + step, zero + stream
+            )
             which = p % 64 // 16
-            noise = tl.where(which == 0, w0, tl.where(which == 1, w1, tl.where(which == 2, w2, w3))).to(tl.float64)
+            noise = tl.where(
+                which == 0, w0, tl.where(which == 1, w1, tl.where(which == 2, w2, w3))
+            ).to(tl.float64)
             below = noise + 0.5
             above = 4294967296.0 - below
             if KIND == "normal":
                 v = _minus_log(below * above * 2.168404344971009e-19)
                 a = 0.001144983021 + v * (6.124274347e-05 + v * 2.034873409e-07)
-                a = 1.253314108 + v * (0.4469247174 + v * (0.0910093726 + v * (0.01255141641 + v * a)))
+                a = 1.253314108 + v * (
+                    0.4469247174 + v * (0.0910093726 + v * (0.01255141641 + v * a))
+                )
                 b = 0.002308084904 + v * (0.0002533391286 + v * 3.914180559e-06)
                 b = 1.0 + v * (0.09479435307 + v * (0.03476822871 + v * b))
                 noise = (below - above) * 2.3283064365386963e-10 * a / b
@@ -186,7 +213,11 @@ class DeviceLists:
         self.offsets = offsets.contiguous()
         self.count = offsets.numel() - 1
         relevant = self.maxima(self.labels) > 0
-        given = torch.ones_like(relevant, dtype=labels.dtype) if weights is None else weights.to(labels.dtype)
+        given = (
+            torch.ones_like(relevant, dtype=labels.dtype)
+            if weights is None
+            else weights.to(labels.dtype)
+        )
         self.weights = torch.where(relevant, given, torch.zeros_like(given))
 
     @functools.cached_property
@@ -206,7 +237,9 @@ class DeviceLists:
 
     @functools.cached_property
     def tiles(self) -> tuple[Tensor, Tensor, int]:
-        """The list of each program of a quadratic kernel, the first program of each list, and most programs."""
+        """The list of each program of a quadratic kernel, the first program of each list, and most
+        programs.
+        """
         starts = torch.zeros(self.count + 1, dtype=torch.int32, device=self.offsets.device)
         torch.cumsum((self.sizes + (ROWS - 1)) // ROWS, 0, dtype=torch.int32, out=starts[1:])
         most = self.labels.numel() // ROWS + self.count
@@ -216,7 +249,9 @@ class DeviceLists:
 
     @functools.cached_property
     def arrangement(self) -> Tensor:
-        """Flat indices of the documents of each list, from the lowest label up: the order of equal scores."""
+        """Flat indices of the documents of each list, from the lowest label up: the order of equal
+        scores.
+        """
         return self.order_down(-self.labels, self.labels, self.places)[2]
 
     @functools.cached_property
@@ -239,16 +274,24 @@ class DeviceLists:
         kernel[(self.count,)](self.offsets, *given, num_warps=1)
 
     def tiled(self, kernel: Any, *given: Any) -> None:
-        """Start the programs of a quadratic kernel: ``kernel(offsets, tile_lists, tile_starts, *given)``."""
+        """Start the programs of a quadratic kernel:
+        ``kernel(offsets, tile_lists, tile_starts, *given)``.
+        """
         lists, starts, most = self.tiles
         kernel[(most,)](self.offsets, lists, starts, *given, num_warps=1)
 
     def ranked(self, scores: Tensor, carried: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the scores by decreasing score, the numbers (in the order of the arrangement) and the flat indices."""
+        """Return the scores by decreasing score, the numbers (in the order of the arrangement) and
+        the flat indices.
+        """
         return self.order_down(scores[self.arrangement], carried, self.arrangement)
 
-    def order_down(self, values: Tensor, carried: Tensor, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the values of each list from the highest down, equal ones in their order, and two companions."""
+    def order_down(
+        self, values: Tensor, carried: Tensor, index: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the values of each list from the highest down, equal ones in their order, and two
+        companions.
+        """
         s, c, target = torch.empty_like(values), torch.empty_like(carried), torch.empty_like(index)
         self.tiled(_rank_kernel, values, index, carried, s, c, target, ROWS, COLUMNS)
         return s, c, target
@@ -267,31 +310,39 @@ class DeviceLists:
         return out
 
     def noise(self, kind: str, seed: int, step: int, stream: int) -> Tensor:
-        """Return the noise of (seed, step, list, document), float64; the kinds are those of `_noise_kernel`."""
+        """Return the noise of (seed, step, list, document), float64; the kinds are those of
+        `_noise_kernel`.
+        """
         noise = torch.empty(self.labels.numel(), dtype=torch.float64, device=self.labels.device)
         self.each(_noise_kernel, seed, step, stream, noise, kind, BLOCK)
         return noise
 
     def placed(self, values: NDArray[Any]) -> Tensor:
         """Return numbers that live in memory on the device, in the type of the labels."""
-        return torch.from_numpy(np.ascontiguousarray(values)).to(self.labels.device, self.labels.dtype)
+        return torch.from_numpy(np.ascontiguousarray(values)).to(
+            self.labels.device, self.labels.dtype
+        )
 
     def of_best(self, gains: Tensor, discount: Tensor) -> Tensor:
-        """Divide gains, in the order of the arrangement, by the sum of discounted gains of the best ranking."""
+        """Divide gains, in the order of the arrangement, by the sum of discounted gains of the best
+        ranking.
+        """
         # The arrangement has the best documents last: counted from the end it is the ideal ranking.
         best = self.sums(gains * discount[(self.sizes - 1)[self.query] - self.rank])
         return gains * torch.where(best > 0, 1.0 / best, torch.zeros_like(best))[self.query]
 
     def weights_of(self, gains: Tensor) -> Tensor:
         """Return the weight of each list, 0 where there is nothing to gain."""
-        return torch.where(self.maxima(gains.abs()) > 0, self.weights, torch.zeros_like(self.weights))
+        return torch.where(
+            self.maxima(gains.abs()) > 0, self.weights, torch.zeros_like(self.weights)
+        )
 
 
 class DeviceObjective:
     """A loss bound to lists on a device, as `tautrank.losses.base.Objective` is in memory.
 
-    It defines ``values_and_gradient``, or ``values`` and ``gradients``, or, where a booster could train on the device,
-    both. Scores are checked and noisy already; the step is as in memory.
+    It defines ``values_and_gradient``, or ``values`` and ``gradients``, or, where a booster could
+    train on the device, both. Scores are checked and noisy already; the step is as in memory.
 
     Args:
         loss: the loss.
@@ -307,15 +358,21 @@ class DeviceObjective:
         return self.values_and_gradient(scores, step)[0]
 
     def gradients(self, scores: Tensor, step: int) -> tuple[Tensor, Tensor | None]:
-        """Return gradient and hessian, one per document; ``None`` for a hessian that only a booster would need."""
+        """Return gradient and hessian, one per document; ``None`` for a hessian that only a booster
+        would need.
+        """
         return self.values_and_gradient(scores, step)[1], None
 
     def values_and_gradient(self, scores: Tensor, step: int) -> tuple[Tensor, Tensor]:
-        """Return the value of each list and the gradient, in one pass where the kernels can do it."""
+        """Return the value of each list and the gradient, in one pass where the kernels can do
+        it.
+        """
         return self.values(scores, step), self.gradients(scores, step)[0]
 
 
-def label_table(labels: Tensor, of_labels: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Tensor:
+def label_table(
+    labels: Tensor, of_labels: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+) -> Tensor:
     """Apply a function of labels that lives in memory: only the distinct labels leave the device.
 
     Args:

@@ -8,7 +8,16 @@ from torch import Tensor
 
 from tautrank.errors import OptionError
 from tautrank.kernels.streams import GUMBEL_STREAM
-from tautrank.losses import MSE, LambdaLoss, Loss, SampledLoss, SmoothedLoss, SmoothNDCG, SoftmaxLoss, SoftRank
+from tautrank.losses import (
+    MSE,
+    LambdaLoss,
+    Loss,
+    SampledLoss,
+    SmoothedLoss,
+    SmoothNDCG,
+    SoftmaxLoss,
+    SoftRank,
+)
 from tautrank.losses.device.lists import DeviceLists, DeviceObjective
 from tautrank.losses.device.pairwise import DevicePairs
 from tautrank.losses.device.sampled import DeviceSampled, DeviceSmoothed
@@ -22,7 +31,9 @@ class _SquaredError(DeviceObjective):
         return weights * (scores - self.lists.labels), weights
 
     def values(self, scores: Tensor, step: int) -> Tensor:
-        return self.lists.sums(0.5 * self.lists.weights[self.lists.query] * (scores - self.lists.labels) ** 2)
+        return self.lists.sums(
+            0.5 * self.lists.weights[self.lists.query] * (scores - self.lists.labels) ** 2
+        )
 
 
 class _Sampled(DeviceSmoothed):
@@ -31,7 +42,11 @@ class _Sampled(DeviceSmoothed):
 
 
 def _softrank(loss: SoftRank, lists: DeviceLists, seed: int) -> DeviceObjective:
-    return DeviceSoftRank(loss, lists, seed) if loss.estimator == "exact" else _Sampled(loss.sampled, lists, seed)
+    return (
+        DeviceSoftRank(loss, lists, seed)
+        if loss.estimator == "exact"
+        else _Sampled(loss.sampled, lists, seed)
+    )
 
 
 _KERNELS: dict[type, Any] = {
@@ -71,6 +86,8 @@ def device_objective(loss: Loss, lists: DeviceLists, seed: int = 0) -> DeviceObj
     """
     bound = next((bound for kind, bound in _KERNELS.items() if isinstance(loss, kind)), None)
     if bound is None:
-        raise OptionError(f"loss: found {loss}, which has no kernels for CUDA; expected tensors on the CPU")
+        raise OptionError(
+            f"loss: found {loss}, which has no kernels for CUDA; expected tensors on the CPU"
+        )
     inner: DeviceObjective = bound(loss, lists, seed)
     return _Noisy(inner) if loss.noise is not None and loss.strength else inner

@@ -1,9 +1,10 @@
 """The LambdaLoss family on a CUDA device; see `tautrank.losses.pairwise` for the formulas.
 
-Documents are laid out by rank. A row meets every other document: each pair is visited twice, once from either side, so
-that no two programs write to one place and sums have a fixed order. With ``x = exp(-sigma |s_i - s_j|)``,
-``p = 1/(1 + x)`` and ``y = x p``, a pair of weight ``w`` in the right order has the derivative ``w y``, in the wrong
-order ``w p``, and both have the second derivative ``w y p``.
+Documents are laid out by rank. A row meets every other document: each pair is visited twice, once
+from either side, so that no two programs write to one place and sums have a fixed order. With
+``x = exp(-sigma |s_i - s_j|)``, ``p = 1/(1 + x)`` and ``y = x p``, a pair of weight ``w`` in the
+right order has the derivative ``w y``, in the wrong order ``w p``, and both have the second
+derivative ``w y p``.
 """
 
 from __future__ import annotations
@@ -19,14 +20,24 @@ import triton.language as tl
 from torch import Tensor
 
 from tautrank.kernels.streams import RANKING_STREAM, TIES_STREAM
-from tautrank.losses.device.lists import COLUMNS, ROWS, DeviceLists, DeviceObjective, device_gains, own_list, own_tile
+from tautrank.losses.device.lists import (
+    COLUMNS,
+    ROWS,
+    DeviceLists,
+    DeviceObjective,
+    device_gains,
+    own_list,
+    own_tile,
+)
 from tautrank.losses.pairwise import LambdaLoss, _GainLoss
 from tautrank.metrics.gains import discount_values
 
 
 @triton.jit
 def _exp2(x):
-    """2 to the power of x; float32 by the hardware's own instruction, which is right to two units in the last place."""
+    """2 to the power of x; float32 by the hardware's own instruction, which is right to two units
+    in the last place.
+    """
     if x.dtype == tl.float32:
         return tl.inline_asm_elementwise(
             "ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
@@ -46,12 +57,16 @@ def _reciprocal(x):
 @triton.jit
 def _log2_of_one_plus(x):
     """log2(1 + x) for x in [0, 1], right to the last digits for small x as well."""
-    small = x * (1.0 - x * (0.5 - x * (0.3333333333333333 - x * (0.25 - x * 0.2)))) * 1.4426950408889634
+    small = (
+        x * (1.0 - x * (0.5 - x * (0.3333333333333333 - x * (0.25 - x * 0.2)))) * 1.4426950408889634
+    )
     if x.dtype == tl.float32:
         return tl.where(x < 0.01, small, tl.log2(1.0 + x))
     # log(u) x / (u - 1) with u = 1 + x rounded: the rounding of u cancels (Goldberg).
     u = 1.0 + x
-    return tl.where(u == 1.0, x, tl.log(u) * x / tl.where(u == 1.0, 1.0, u - 1.0)) * 1.4426950408889634
+    return (
+        tl.where(u == 1.0, x, tl.log(u) * x / tl.where(u == 1.0, 1.0, u - 1.0)) * 1.4426950408889634
+    )
 
 
 @triton.jit
@@ -61,11 +76,36 @@ def _row(places, keep, MASKED: tl.constexpr):
 
 @triton.jit
 def _columns(
-    g, h, a, t, u, v, level, i, j, keep, t_ptr, u_ptr, v_ptr, level_ptr, gaps, near, slope, unit,
-    BY_RANK: tl.constexpr, GAPS: tl.constexpr, CAPPED: tl.constexpr, EVERY: tl.constexpr, LEVELS: tl.constexpr,
-    NORM: tl.constexpr, VALUE: tl.constexpr, MASKED: tl.constexpr,
-):  # fmt: skip
-    """Add the pairs of the rows ``i`` with the columns ``j`` to the sums of derivatives and of values (or lambdas)."""
+    g,
+    h,
+    a,
+    t,
+    u,
+    v,
+    level,
+    i,
+    j,
+    keep,
+    t_ptr,
+    u_ptr,
+    v_ptr,
+    level_ptr,
+    gaps,
+    near,
+    slope,
+    unit,
+    BY_RANK: tl.constexpr,
+    GAPS: tl.constexpr,
+    CAPPED: tl.constexpr,
+    EVERY: tl.constexpr,
+    LEVELS: tl.constexpr,
+    NORM: tl.constexpr,
+    VALUE: tl.constexpr,
+    MASKED: tl.constexpr,
+):
+    """Add the pairs of the rows ``i`` with the columns ``j`` to the sums of derivatives and of
+    values (or lambdas).
+    """
     uj = _row(u_ptr + j, keep, MASKED)
     d = t[:, None] - _row(t_ptr + j, keep, MASKED)
     x = _exp2(-tl.abs(d) * unit)
@@ -123,12 +163,39 @@ def _columns(
 
 @triton.jit
 def _pair_kernel(
-    offsets, tile_lists, tile_starts, t_ptr, u_ptr, level_ptr, v_ptr, gap_ptr, meets_ptr, target, grad, hess, extra,
-    units, factors, k, samples, size, zero_distance,
-    BY_RANK: tl.constexpr, GAPS: tl.constexpr, CAPPED: tl.constexpr, EVERY: tl.constexpr, LEVELS: tl.constexpr,
-    NORM: tl.constexpr, VALUE: tl.constexpr, EXTENDED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-):  # fmt: skip
-    query, start, n, first, i, live = own_tile(tl.program_id(0), offsets, tile_lists, tile_starts, ROWS)
+    offsets,
+    tile_lists,
+    tile_starts,
+    t_ptr,
+    u_ptr,
+    level_ptr,
+    v_ptr,
+    gap_ptr,
+    meets_ptr,
+    target,
+    grad,
+    hess,
+    extra,
+    units,
+    factors,
+    k,
+    samples,
+    size,
+    zero_distance,
+    BY_RANK: tl.constexpr,
+    GAPS: tl.constexpr,
+    CAPPED: tl.constexpr,
+    EVERY: tl.constexpr,
+    LEVELS: tl.constexpr,
+    NORM: tl.constexpr,
+    VALUE: tl.constexpr,
+    EXTENDED: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    query, start, n, first, i, live = own_tile(
+        tl.program_id(0), offsets, tile_lists, tile_starts, ROWS
+    )
     kind = t_ptr.dtype.element_ty
     t = tl.load(t_ptr + start + i, live, 0.0)
     v = tl.load(v_ptr + i, live, 0.0)
@@ -145,7 +212,8 @@ def _pair_kernel(
     g = tl.zeros([ROWS, COLUMNS], kind)
     h = tl.zeros([ROWS, COLUMNS], kind)
     a = tl.zeros([ROWS, COLUMNS], kind)
-    # Rows beyond the cutoff meet only the columns before it, unless some documents beyond it meet everything.
+    # Rows beyond the cutoff meet only the columns before it, unless some documents beyond it meet
+    # everything.
     stop = tl.where((first < k) | EXTENDED, n, tl.minimum(n, k))
     whole = tl.where(((first < k) & (first + ROWS > k)) | EXTENDED, 0, stop // COLUMNS * COLUMNS)
     meets = i < k
@@ -157,16 +225,64 @@ def _pair_kernel(
         gaps = gap_ptr + zero_distance + i[:, None] - column[None, :]
         for j0 in range(0, whole, COLUMNS):
             g, h, a = _columns(
-                g, h, a, t, u, v, level, i, j0 + column, live, t_ptr + start, u_ptr + sample * size + start, v_ptr,
-                level_ptr + start, gaps, near, slope, unit, BY_RANK, GAPS, CAPPED, EVERY, LEVELS, NORM, VALUE, False,
-            )  # fmt: skip
+                g,
+                h,
+                a,
+                t,
+                u,
+                v,
+                level,
+                i,
+                j0 + column,
+                live,
+                t_ptr + start,
+                u_ptr + sample * size + start,
+                v_ptr,
+                level_ptr + start,
+                gaps,
+                near,
+                slope,
+                unit,
+                BY_RANK,
+                GAPS,
+                CAPPED,
+                EVERY,
+                LEVELS,
+                NORM,
+                VALUE,
+                False,
+            )
             gaps -= COLUMNS
         for j0 in range(whole, stop, COLUMNS):
             j = j0 + column
             g2, h2, a2 = _columns(
-                g, h, a, t, u, v, level, i, j, j < stop, t_ptr + start, u_ptr + sample * size + start, v_ptr,
-                level_ptr + start, gaps, near, slope, unit, BY_RANK, GAPS, CAPPED, EVERY, LEVELS, NORM, VALUE, True,
-            )  # fmt: skip
+                g,
+                h,
+                a,
+                t,
+                u,
+                v,
+                level,
+                i,
+                j,
+                j < stop,
+                t_ptr + start,
+                u_ptr + sample * size + start,
+                v_ptr,
+                level_ptr + start,
+                gaps,
+                near,
+                slope,
+                unit,
+                BY_RANK,
+                GAPS,
+                CAPPED,
+                EVERY,
+                LEVELS,
+                NORM,
+                VALUE,
+                True,
+            )
             counts = meets[:, None] | (j < k)[None, :]
             if EXTENDED:
                 counts |= (tl.load(meets_ptr + start + j, j < n, 0) > 0)[None, :]
@@ -183,14 +299,18 @@ def _pair_kernel(
 
 @triton.jit
 def _ties_kernel(offsets, begin, stop, wanted, words, ideal):
-    """Choose which of the documents that tie for the last ideal places are taken, as `draw_ties` in memory."""
+    """Choose which of the documents that tie for the last ideal places are taken, as `draw_ties` in
+    memory.
+    """
     query, own_start, _ = own_list(offsets)
     start = tl.load(begin + query)
     size = (tl.load(stop + query) - start).to(tl.int32)
     left = tl.load(wanted + query).to(tl.int32)
     for place in range(size):
         # One after the other, each with the chance that the number of places left gives it.
-        chance = tl.load(words + own_start + place) * (size - place) < left.to(tl.float64) * 4294967296.0
+        chance = (
+            tl.load(words + own_start + place) * (size - place) < left.to(tl.float64) * 4294967296.0
+        )
         chosen = chance | (left == size - place)
         tl.store(ideal + start + place, chosen.to(tl.int8))
         left -= chosen.to(tl.int32)
@@ -200,9 +320,9 @@ def _ties_kernel(offsets, begin, stop, wanted, words, ideal):
 def _tables(loss: LambdaLoss, n: int, kind: torch.dtype, device: torch.device) -> tuple[Any, ...]:
     """Return what depends on the loss and on the longest list only.
 
-    These are the weight by rank; the weight by signed distance of ranks, 0 in the middle; the discount by rank; the
-    same with 0 beyond the cutoff; sigma log2(e), and the factors of gradient and hessian; and whether the weights by
-    rank and by distance matter.
+    These are the weight by rank; the weight by signed distance of ranks, 0 in the middle; the
+    discount by rank; the same with 0 beyond the cutoff; sigma log2(e), and the factors of gradient
+    and hessian; and whether the weights by rank and by distance matter.
     """
     v, gap = loss._rank_weights(n)
     gap[0] = 0.0
@@ -223,7 +343,8 @@ class DevicePairs(DeviceObjective):
     Args:
         loss: the loss.
         lists: the lists.
-        seed: seed of the drawn rankings of ``assignment="soft"``, and of the missed documents of ``extend="random"``.
+        seed: seed of the drawn rankings of ``assignment="soft"``, and of the missed documents of
+            ``extend="random"``.
     """
 
     def __init__(self, loss: LambdaLoss, lists: DeviceLists, seed: int) -> None:
@@ -231,7 +352,9 @@ class DevicePairs(DeviceObjective):
         labels = lists.labels
         # A power of two, so that batches of other lengths share the tables.
         self._n = 2 ** math.ceil(math.log2(lists.longest + ROWS))
-        v, gap, self._discount, ideal, units, *self._weighed_by = _tables(loss, self._n, labels.dtype, labels.device)
+        v, gap, self._discount, ideal, units, *self._weighed_by = _tables(
+            loss, self._n, labels.dtype, labels.device
+        )
         self._v, self._gap, self._units = v, gap, units
         self._factor = lists.weights / math.log(2.0)
         if isinstance(loss, _GainLoss):
@@ -260,12 +383,16 @@ class DevicePairs(DeviceObjective):
 
     def _normaliser(self, lambdas: Tensor) -> Tensor:
         """``log2(1 + S)/S`` of each list; the weight of a list is not part of it."""
-        factor = torch.where(self._factor > 0, self._factor * math.log(2.0), torch.ones_like(self._factor))
+        factor = torch.where(
+            self._factor > 0, self._factor * math.log(2.0), torch.ones_like(self._factor)
+        )
         total = self.loss.sigma * math.log(2.0) * self.lists.sums(lambdas) / factor
         return torch.where(total > 0, torch.log2(1.0 + total) / total, torch.ones_like(total))
 
     def _run(self, scores: Tensor, step: int, value: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """Gradient, hessian, and the parts of the value or the sizes of the lambdas; ``log(2)`` taken off all."""
+        """Gradient, hessian, and the parts of the value or the sizes of the lambdas; ``log(2)``
+        taken off all.
+        """
         loss, lists = self.loss, self.lists
         by_rank, gains, target = lists.ranked(scores, self._gains)
         soft, extended = loss._draws_rankings, loss.extend is not None and loss.k is not None
@@ -276,12 +403,33 @@ class DevicePairs(DeviceObjective):
         grad, hess = torch.empty_like(scores), torch.empty_like(scores)
         extra = torch.empty_like(scores) if value or loss.norm is not None else grad
         lists.tiled(
-            _pair_kernel, by_rank, rows, lists.labels[target] if soft else by_rank, self._v, self._gap,
-            self._ideal(step)[target] if extended else target, target, grad, hess, extra, self._units,
-            self._factor / samples if samples > 1 else self._factor, 2**31 - 1 if loss.k is None else loss.k, samples,
-            scores.numel(), self._n - 1, *self._weighed_by, math.isfinite(loss._cap), loss.every_pair,
-            soft, loss.norm is not None, value, extended, ROWS, COLUMNS,
-        )  # fmt: skip
+            _pair_kernel,
+            by_rank,
+            rows,
+            lists.labels[target] if soft else by_rank,
+            self._v,
+            self._gap,
+            self._ideal(step)[target] if extended else target,
+            target,
+            grad,
+            hess,
+            extra,
+            self._units,
+            self._factor / samples if samples > 1 else self._factor,
+            2**31 - 1 if loss.k is None else loss.k,
+            samples,
+            scores.numel(),
+            self._n - 1,
+            *self._weighed_by,
+            math.isfinite(loss._cap),
+            loss.every_pair,
+            soft,
+            loss.norm is not None,
+            value,
+            extended,
+            ROWS,
+            COLUMNS,
+        )
         return grad, hess, extra
 
     def _ideal(self, step: int) -> Tensor:
@@ -289,7 +437,9 @@ class DevicePairs(DeviceObjective):
         loss, lists, labels = self.loss, self.lists, self.lists.arranged
         ends = lists.offsets[1:]
         assert loss.k is not None
-        last = torch.cat((labels, labels.new_zeros(1)))[ends - lists.sizes.clamp(max=loss.k)][lists.query]
+        last = torch.cat((labels, labels.new_zeros(1)))[ends - lists.sizes.clamp(max=loss.k)][
+            lists.query
+        ]
         begin, stop = (
             lists.offsets[:-1] + lists.sums(each.double()).long()
             for each in ((labels < last) | (labels == 0), labels <= last)
@@ -298,7 +448,14 @@ class DevicePairs(DeviceObjective):
         first = begin if loss.extend == "all" else stop - wanted
         ideal = (lists.places >= first[lists.query]).to(torch.int8)
         if loss.extend == "random":
-            lists.each(_ties_kernel, begin, stop, wanted, lists.noise("words", self.seed, step, TIES_STREAM), ideal)
+            lists.each(
+                _ties_kernel,
+                begin,
+                stop,
+                wanted,
+                lists.noise("words", self.seed, step, TIES_STREAM),
+                ideal,
+            )
         return torch.empty_like(ideal).index_put_((lists.arrangement,), ideal)
 
     def _sampled_gains(self, scores: Tensor, gains: Tensor, target: Tensor, step: int) -> Tensor:

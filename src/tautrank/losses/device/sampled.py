@@ -1,9 +1,10 @@
-"""Losses that draw noise or rankings, on a CUDA device; `tautrank.losses.stochastic` and `sampled` have the formulas.
+"""Losses that draw noise or rankings, on a CUDA device; `tautrank.losses.stochastic` and `sampled`
+have the formulas.
 
-Smoothed metrics lay documents out by their noisy positions. A row walks down the first documents of the draw and adds
-up the jumps of sliding over them, with the product over the documents above that a stopping reader needs, its own left
-out. Losses of sampled rankings have gradients, but no hessians, which only a booster needs; all their sums are float64,
-as in memory.
+Smoothed metrics lay documents out by their noisy positions. A row walks down the first documents of
+the draw and adds up the jumps of sliding over them, with the product over the documents above that
+a stopping reader needs, its own left out. Losses of sampled rankings have gradients, but no
+hessians, which only a booster needs; all their sums are float64, as in memory.
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ from torch import Tensor
 from tautrank.errors import OptionError
 from tautrank.kernels.streams import NEIGHBOUR_STREAM, POLICY_STREAM, SMOOTHING_STREAM
 from tautrank.losses.device import lists as on_device
-from tautrank.losses.device.lists import BLOCK, ROWS, DeviceLists, DeviceObjective, highest, own_list, own_tile
+from tautrank.losses.device.lists import (
+    BLOCK,
+    ROWS,
+    DeviceLists,
+    DeviceObjective,
+    highest,
+    own_list,
+    own_tile,
+)
 from tautrank.losses.sampled import SampledLoss, YetiLoss
 from tautrank.losses.stochastic import SmoothedLoss
 from tautrank.metrics import MAP, NDCG
@@ -33,9 +42,20 @@ _FAR = {torch.float32: 1e18, torch.float64: 1e150}
 
 @triton.jit
 def _slide_kernel(
-    offsets, tile_lists, tile_starts, t_ptr, u_ptr, place, x_ptr, drops, grad, mass, depth,
-    STOPS: tl.constexpr, ROWS: tl.constexpr,
-):  # fmt: skip
+    offsets,
+    tile_lists,
+    tile_starts,
+    t_ptr,
+    u_ptr,
+    place,
+    x_ptr,
+    drops,
+    grad,
+    mass,
+    depth,
+    STOPS: tl.constexpr,
+    ROWS: tl.constexpr,
+):
     """Add the jumps of every document at the first ``depth`` documents of the draw to its sums."""
     _, start, n, _, i, live = own_tile(tl.program_id(0), offsets, tile_lists, tile_starts, ROWS)
     at = tl.load(place + start + i, live, 0)
@@ -87,7 +107,8 @@ def reach_of(lists: DeviceLists, gains: Tensor, depth: int) -> Tensor:
 
 
 def reader_gains(metric: ReaderMetric, lists: DeviceLists) -> tuple[Tensor, np.ndarray]:
-    """Return what each document brings to a metric, in the order of the arrangement, and the weights of the ranks.
+    """Return what each document brings to a metric, in the order of the arrangement, and the
+    weights of the ranks.
 
     Args:
         metric: the metric.
@@ -95,12 +116,16 @@ def reader_gains(metric: ReaderMetric, lists: DeviceLists) -> tuple[Tensor, np.n
     """
     gains = on_device.label_table(lists.arranged, metric._document_values)
     weights = discount_values(max(lists.longest, 1), metric.discount, metric.k)
-    return lists.of_best(gains, lists.placed(weights)) if isinstance(metric, NDCG) else gains, weights
+    return lists.of_best(gains, lists.placed(weights)) if isinstance(
+        metric, NDCG
+    ) else gains, weights
 
 
 @triton.jit
 def _selection_kernel(offsets, t_ptr, u_ptr, jumps, values, k):
-    """DCG-RR of the documents above 0, and what showing each of them changes: one forward and one backward walk."""
+    """DCG-RR of the documents above 0, and what showing each of them changes: one forward and one
+    backward walk.
+    """
     query, start, n = own_list(offsets)
     kind = u_ptr.dtype.element_ty
     shown = tl.full([], 0, tl.int32)
@@ -150,7 +175,10 @@ class DeviceSmoothed(DeviceObjective):
         elif isinstance(metric, ReaderMetric):
             self._order = lists.arrangement
             gains, weights = reader_gains(metric, lists)
-            self._weights, self._drops = lists.placed(weights), lists.placed(-np.diff(weights, append=0.0))
+            self._weights, self._drops = (
+                lists.placed(weights),
+                lists.placed(-np.diff(weights, append=0.0)),
+            )
             self._k = max(int(np.count_nonzero(weights)), 1)
         else:
             expected = "dcg, ndcg, err, mrr or dcg-rr, or tensors on the CPU"
@@ -171,7 +199,9 @@ class DeviceSmoothed(DeviceObjective):
             noise = self._noise(step, sample)
             t = x + noise
             if baseline is not None:
-                gap = ((baseline - self._metric(t)) / (loss.sigma * loss.samples))[lists.query] * noise
+                gap = ((baseline - self._metric(t)) / (loss.sigma * loss.samples))[
+                    lists.query
+                ] * noise
                 grad += gap.to(scores.dtype)
                 mass += gap.abs().to(scores.dtype)
             elif self._selects:
@@ -182,7 +212,17 @@ class DeviceSmoothed(DeviceObjective):
             else:
                 by_rank, gains, place = lists.order_down(t, self._gains, lists.places)
                 lists.tiled(
-                    _slide_kernel, by_rank, gains, place, x, self._drops, grad, mass, self._k + 1, self._stops, ROWS
+                    _slide_kernel,
+                    by_rank,
+                    gains,
+                    place,
+                    x,
+                    self._drops,
+                    grad,
+                    mass,
+                    self._k + 1,
+                    self._stops,
+                    ROWS,
                 )
         if baseline is None and not self._selects:
             grad, mass = -share * grad, share * mass
@@ -204,7 +244,9 @@ class DeviceSmoothed(DeviceObjective):
         return (scores.double()[self._order] / self.loss.sigma - self._shift).clamp(-far, far)
 
     def _noise(self, step: int, sample: int) -> Tensor:
-        return self.lists.noise("normal", self.seed, step, SMOOTHING_STREAM + 256 * sample)[self._order]
+        return self.lists.noise("normal", self.seed, step, SMOOTHING_STREAM + 256 * sample)[
+            self._order
+        ]
 
     def _selection(self, t: Tensor) -> tuple[Tensor, Tensor]:
         lists = self.lists
@@ -230,7 +272,8 @@ class DeviceSmoothed(DeviceObjective):
         taken = torch.zeros_like(grad)
         if loss.accelerates:
             z = scores.double()
-            # Scores beyond 1e150 have squares beyond float64: those lists are measured in other units.
+            # Scores beyond 1e150 have squares beyond float64: those lists are measured in other
+            # units.
             far = lists.maxima(z.abs()) > 1e140
             unit = torch.ones_like(far, dtype=z.dtype).masked_fill(far, 2.0**-600)
             z = z * unit[lists.query]
@@ -240,13 +283,19 @@ class DeviceSmoothed(DeviceObjective):
             along = lists.sums(grad.double() * z) / length / length
             taken = (along[lists.query] * z).to(grad.dtype)
         scale = self._scale[lists.query]
-        size = (mass + taken.abs()) / loss.sigma if loss.follows_curvature else torch.ones_like(mass)
+        size = (
+            (mass + taken.abs()) / loss.sigma if loss.follows_curvature else torch.ones_like(mass)
+        )
         return scale * (grad - taken), scale * size
 
 
 @triton.jit
-def _policy_kernel(offsets, f_ptr, u_ptr, weights, logs, rewards, grad, values, k, BLOCK: tl.constexpr):
-    """PL-Rank-3 of lists by their sampled ranks, as `policy_gradients` in memory; ``logs[x]`` belongs to rank x + 1."""
+def _policy_kernel(
+    offsets, f_ptr, u_ptr, weights, logs, rewards, grad, values, k, BLOCK: tl.constexpr
+):
+    """PL-Rank-3 of lists by their sampled ranks, as `policy_gradients` in memory; ``logs[x]``
+    belongs to rank x + 1.
+    """
     query, start, n = own_list(offsets)
     depth = tl.minimum(k, n)
     top = highest(f_ptr, start + depth, n - depth, -1, BLOCK)
@@ -282,7 +331,11 @@ def _policy_kernel(offsets, f_ptr, u_ptr, weights, logs, rewards, grad, values, 
     for p0 in range(depth, n, BLOCK):
         p = p0 + tl.arange(0, BLOCK)
         q = tl.exp(tl.load(f_ptr + start + p, p < n, 0.0) - log)
-        tl.store(grad + start + p, q * (tl.load(u_ptr + start + p, p < n, 0.0) * by_weight - by_reward), p < n)
+        tl.store(
+            grad + start + p,
+            q * (tl.load(u_ptr + start + p, p < n, 0.0) * by_weight - by_reward),
+            p < n,
+        )
 
 
 class DeviceSampled(DeviceObjective):
@@ -307,7 +360,9 @@ class DeviceSampled(DeviceObjective):
         ranks = loss._rank_weights(weights)
         self._depth = ranks.size
         # By rank, and 0 beyond the cutoff.
-        self._weights = lists.placed(np.pad(ranks, (0, max(lists.longest + 1 - ranks.size, 1)))).double()
+        self._weights = lists.placed(
+            np.pad(ranks, (0, max(lists.longest + 1 - ranks.size, 1)))
+        ).double()
         self._gains, self._scale = gains.double(), lists.weights_of(gains)
 
     def values_and_gradient(self, scores: Tensor, step: int) -> tuple[Tensor, Tensor]:
@@ -338,7 +393,11 @@ class DeviceSampled(DeviceObjective):
         if isinstance(metric, MAP):
             relevant = (gains > 0).double()
             before = relevant.cumsum(0) - relevant
-            w = w * (1.0 + before - before[lists.offsets[:-1].clamp(max=max(before.numel() - 1, 0))][lists.query])
+            w = w * (
+                1.0
+                + before
+                - before[lists.offsets[:-1].clamp(max=max(before.numel() - 1, 0))][lists.query]
+            )
         elif getattr(metric, "stops", False):
             w = w * reach_of(lists, gains, self._depth)
         lead = (s - s.roll(-1)) * d.sign()
@@ -350,5 +409,7 @@ class DeviceSampled(DeviceObjective):
         """Value and gradient of PL-Rank, by rank, from scores and gains by rank."""
         grad, logs, rewards = torch.empty_like(s), torch.empty_like(s), torch.empty_like(s)
         values = torch.empty(self.lists.count, dtype=s.dtype, device=s.device)
-        self.lists.each(_policy_kernel, s, gains, self._weights, logs, rewards, grad, values, self._depth, BLOCK)
+        self.lists.each(
+            _policy_kernel, s, gains, self._weights, logs, rewards, grad, values, self._depth, BLOCK
+        )
         return -values, -grad

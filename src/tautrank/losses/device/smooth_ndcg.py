@@ -1,8 +1,10 @@
-"""NDCG made smooth on a CUDA device; `tautrank.losses.softrank` and `smooth_ndcg` have the formulas.
+"""NDCG made smooth on a CUDA device; `tautrank.losses.softrank` and `smooth_ndcg` have the
+formulas.
 
-There are gradients, but no hessians, which only a booster needs. A program of SoftRank takes a few documents and plays
-their contests with every document of the list. What the contests pass on to the other documents is written as one row
-per program and added up in a fixed order afterwards. The sums of ApproxNDCG and NeuralNDCG are float64.
+There are gradients, but no hessians, which only a booster needs. A program of SoftRank takes a few
+documents and plays their contests with every document of the list. What the contests pass on to the
+other documents is written as one row per program and added up in a fixed order afterwards. The sums
+of ApproxNDCG and NeuralNDCG are float64.
 """
 
 from __future__ import annotations
@@ -16,7 +18,14 @@ import triton.language as tl
 from torch import Tensor
 from triton.language.extra import libdevice
 
-from tautrank.losses.device.lists import COLUMNS, ROWS, DeviceLists, DeviceObjective, device_gains, own_tile
+from tautrank.losses.device.lists import (
+    COLUMNS,
+    ROWS,
+    DeviceLists,
+    DeviceObjective,
+    device_gains,
+    own_tile,
+)
 from tautrank.losses.smooth_ndcg import NeuralNDCG, SmoothNDCG
 from tautrank.losses.softrank import TOLERANCE, SoftRank, power_tables
 from tautrank.metrics.gains import discount_values
@@ -28,16 +37,35 @@ _GROUP = 4  # terms of a sum of powers come in groups of this many, as in memory
 
 @triton.jit
 def _contest(other, own, itself, units):
-    """The probability of losing against another document, and its derivative by the score; 0 against oneself."""
+    """The probability of losing against another document, and its derivative by the score; 0
+    against oneself.
+    """
     x = (other - own) * tl.load(units)
-    return tl.where(itself, 0.0, 0.5 * libdevice.erfc(-x)), tl.where(itself, 0.0, tl.load(units + 1) * tl.exp(-x * x))
+    return tl.where(itself, 0.0, 0.5 * libdevice.erfc(-x)), tl.where(
+        itself, 0.0, tl.load(units + 1) * tl.exp(-x * x)
+    )
 
 
 @triton.jit
 def _power_kernel(
-    offsets, tile_lists, tile_starts, s_ptr, u_ptr, places, gaps, coefficients, reach, rows_of_reach, units,
-    expected, own, passed, DERIVE: tl.constexpr, TERMS: tl.constexpr, ROWS: tl.constexpr,
-):  # fmt: skip
+    offsets,
+    tile_lists,
+    tile_starts,
+    s_ptr,
+    u_ptr,
+    places,
+    gaps,
+    coefficients,
+    reach,
+    rows_of_reach,
+    units,
+    expected,
+    own,
+    passed,
+    DERIVE: tl.constexpr,
+    TERMS: tl.constexpr,
+    ROWS: tl.constexpr,
+):
     """Expected discounts and slopes where the discount is a sum of powers."""
     program = tl.program_id(0)
     _, start, n, _, i, live = own_tile(program, offsets, tile_lists, tile_starts, ROWS)
@@ -68,9 +96,25 @@ def _power_kernel(
 
 @triton.jit
 def _recursion_kernel(
-    offsets, tile_lists, tile_starts, s_ptr, u_ptr, first_program, places, discount, depth, units, states, state_places,
-    expected, own, passed, DERIVE: tl.constexpr, RANKS: tl.constexpr, ROWS: tl.constexpr,
-):  # fmt: skip
+    offsets,
+    tile_lists,
+    tile_starts,
+    s_ptr,
+    u_ptr,
+    first_program,
+    places,
+    discount,
+    depth,
+    units,
+    states,
+    state_places,
+    expected,
+    own,
+    passed,
+    DERIVE: tl.constexpr,
+    RANKS: tl.constexpr,
+    ROWS: tl.constexpr,
+):
     """Expected discounts and slopes by recursion over the contests, and back."""
     program = first_program + tl.program_id(0)
     _, start, n, _, i, live = own_tile(program, offsets, tile_lists, tile_starts, ROWS)
@@ -104,8 +148,12 @@ def _recursion_kernel(
 
 
 @triton.jit
-def _collect_kernel(offsets, tile_lists, tile_starts, own, passed, places, target, scale, grad, ROWS: tl.constexpr):
-    """The gradient: what a document's own ranks give, less what the programs of its list pass on to it."""
+def _collect_kernel(
+    offsets, tile_lists, tile_starts, own, passed, places, target, scale, grad, ROWS: tl.constexpr
+):
+    """The gradient: what a document's own ranks give, less what the programs of its list pass on to
+    it.
+    """
     query, start, _, _, i, live = own_tile(tl.program_id(0), offsets, tile_lists, tile_starts, ROWS)
     total = tl.load(own + start + i, live, 0.0)
     for other in range(tl.load(tile_starts + query), tl.load(tile_starts + query + 1)):
@@ -114,7 +162,8 @@ def _collect_kernel(offsets, tile_lists, tile_starts, own, passed, places, targe
 
 
 class DeviceSoftRank(DeviceObjective):
-    """SoftRank bound to lists on a device; it has a gradient there, but no hessian, which only a booster needs.
+    """SoftRank bound to lists on a device; it has a gradient there, but no hessian, which only a
+    booster needs.
 
     Args:
         loss: the loss.
@@ -134,10 +183,15 @@ class DeviceSoftRank(DeviceObjective):
         self._by_powers = loss.k is None and isinstance(loss.discount, str)
         if self._by_powers:
             kind = np.dtype(str(labels.dtype).removeprefix("torch."))
-            gaps, coefficients, _, reach = power_tables(longest, str(loss.discount), TOLERANCE[kind], _GROUP)
+            gaps, coefficients, _, reach = power_tables(
+                longest, str(loss.discount), TOLERANCE[kind], _GROUP
+            )
             self._terms = max(4, 2 ** math.ceil(math.log2(gaps.shape[1])))
             wide = ((0, 0), (0, self._terms - gaps.shape[1]))
-            self._gaps, self._coefficients = lists.placed(np.pad(gaps, wide)), lists.placed(np.pad(coefficients, wide))
+            self._gaps, self._coefficients = (
+                lists.placed(np.pad(gaps, wide)),
+                lists.placed(np.pad(coefficients, wide)),
+            )
             self._reach = torch.from_numpy(reach).to(labels.device)
         else:
             depth = longest if loss.k is None else min(loss.k, longest)
@@ -157,9 +211,13 @@ class DeviceSoftRank(DeviceObjective):
     def values(self, scores: Tensor, step: int) -> Tensor:
         """Return the value of each list."""
         lists = self.lists
-        if self._by_powers and scores.dtype != torch.float64:  # terms cancel each other: in float64, as in memory
+        if (
+            self._by_powers and scores.dtype != torch.float64
+        ):  # terms cancel each other: in float64, as in memory
             exact = DeviceLists(lists.labels.double(), lists.offsets, lists.weights)
-            return DeviceSoftRank(self.loss, exact, 0).values(scores.double(), step).to(scores.dtype)
+            return (
+                DeviceSoftRank(self.loss, exact, 0).values(scores.double(), step).to(scores.dtype)
+            )
         gains, expected = self._run(scores, derive=False)[:2]
         return self._scale * (1.0 - lists.sums(gains * expected))
 
@@ -171,14 +229,26 @@ class DeviceSoftRank(DeviceObjective):
         programs = torch.arange(most, device=scores.device)
         lengths = torch.where(programs < starts[-1], lists.sizes[tile_lists], 0)
         places = torch.cumsum(lengths, 0) - lengths
-        passed = torch.empty(int(lengths.sum()) if derive else 0, dtype=scores.dtype, device=scores.device)
+        passed = torch.empty(
+            int(lengths.sum()) if derive else 0, dtype=scores.dtype, device=scores.device
+        )
         expected, own = torch.zeros_like(scores), torch.zeros_like(scores)
         results = (expected, own, passed, derive)
         if self._by_powers:
             lists.tiled(
-                _power_kernel, by_rank, gains, places, self._gaps, self._coefficients, self._reach,
-                self._reach.numel(), self._units, *results, self._terms, ROWS,
-            )  # fmt: skip
+                _power_kernel,
+                by_rank,
+                gains,
+                places,
+                self._gaps,
+                self._coefficients,
+                self._reach,
+                self._reach.numel(),
+                self._units,
+                *results,
+                self._terms,
+                ROWS,
+            )
             return gains, expected, own, passed, places, target
         size = ROWS * self._ranks
         ends = ((places + lengths) * size).cpu().numpy()
@@ -188,20 +258,42 @@ class DeviceSoftRank(DeviceObjective):
             room = int(ends[stop - 1]) - before if derive else 0
             states = torch.empty(room, dtype=scores.dtype, device=scores.device)
             _recursion_kernel[(stop - first,)](
-                lists.offsets, tile_lists, starts, by_rank, gains, first, places, self._discount, self._depth,
-                self._units, states, places * size, *results, self._ranks, ROWS,
+                lists.offsets,
+                tile_lists,
+                starts,
+                by_rank,
+                gains,
+                first,
+                places,
+                self._discount,
+                self._depth,
+                self._units,
+                states,
+                places * size,
+                *results,
+                self._ranks,
+                ROWS,
                 num_warps=max(1, min(8, self._ranks // 16)),
-            )  # fmt: skip
+            )
             first, before = stop, int(ends[stop - 1])
         return gains, expected, own, passed, places, target
 
 
 @triton.jit
 def _row_sums_kernel(
-    offsets, tile_lists, tile_starts, s_ptr, f_ptr, out, KIND: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+    offsets,
+    tile_lists,
+    tile_starts,
+    s_ptr,
+    f_ptr,
+    out,
+    KIND: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
 ):
-    """Sum a function of ``d = s_j - s_i`` over the documents ``j`` of the list of ``i``: the logistic function, its
-    derivative times ``f_j - f_i``, the distance, or ``f_j`` with the sign of ``-d``."""
+    """Sum a function of ``d = s_j - s_i`` over the documents ``j`` of the list of ``i``: the
+    logistic function, its derivative times ``f_j - f_i``, the distance, or ``f_j`` with the sign of
+    ``-d``."""
     _, start, n, _, i, live = own_tile(tl.program_id(0), offsets, tile_lists, tile_starts, ROWS)
     own = tl.load(s_ptr + start + i, live, 0.0)[:, None]
     f = tl.load(f_ptr + start + i, live, 0.0)[:, None]
@@ -236,7 +328,9 @@ class DeviceSmoothNDCG(DeviceObjective):
         super().__init__(loss, lists, seed)
         discounts = discount_values(max(lists.longest, 1), "log2", loss.k)
         self._discounts = discounts[: loss.k]
-        arranged = lists.of_best(device_gains(lists.arranged, loss.gain), lists.placed(discounts)).double()
+        arranged = lists.of_best(
+            device_gains(lists.arranged, loss.gain), lists.placed(discounts)
+        ).double()
         self._gains = torch.empty_like(arranged).index_put_((lists.arrangement,), arranged)
         self._scale = lists.weights_of(arranged).double()
 
@@ -245,7 +339,9 @@ class DeviceSmoothNDCG(DeviceObjective):
         part = self._sorted if isinstance(self.loss, NeuralNDCG) else self._ranked
         value, grad = part(scores.double() / self.loss.temperature)
         scale = self._scale / self.loss.temperature
-        return (self._scale * (1.0 - value)).to(scores.dtype), (scale[self.lists.query] * grad).to(scores.dtype)
+        return (self._scale * (1.0 - value)).to(scores.dtype), (scale[self.lists.query] * grad).to(
+            scores.dtype
+        )
 
     def _row_sums(self, s: Tensor, kind: str, f: Tensor | None = None) -> Tensor:
         out = torch.empty_like(s)
@@ -253,7 +349,9 @@ class DeviceSmoothNDCG(DeviceObjective):
         return out
 
     def _ranked(self, s: Tensor) -> tuple[Tensor, Tensor]:
-        """NDCG of the approximate ranks, and what one minus it changes by, with the scores in units of T."""
+        """NDCG of the approximate ranks, and what one minus it changes by, with the scores in units
+        of T.
+        """
         # The sum has the document's own chance too, 1/2; this is the logarithm of its rank and one.
         log = torch.log(1.5 + self._row_sums(s, "chance"))
         worth = self._gains * math.log(2.0) / log

@@ -1,7 +1,8 @@
 """The softmax family on a CUDA device; see `tautrank.losses.softmax` for the formulas.
 
-One program per list walks over its documents a few times; whatever is divided by ``1 - rho`` of the best document is
-written by the softmax over the others, which stays finite however far the best one leads.
+One program per list walks over its documents a few times; whatever is divided by ``1 - rho`` of the
+best document is written by the softmax over the others, which stays finite however far the best one
+leads.
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ import triton.language as tl
 from torch import Tensor
 
 from tautrank.kernels.streams import GAMMA_STREAM
-from tautrank.losses.device.lists import BLOCK, DeviceLists, DeviceObjective, highest, own_list, uniforms
+from tautrank.losses.device.lists import (
+    BLOCK,
+    DeviceLists,
+    DeviceObjective,
+    highest,
+    own_list,
+    uniforms,
+)
 from tautrank.losses.softmax import XENDCG, ListNet, SoftmaxLoss
 
 _HESSIANS = {"diagonal": 0, "neumann": 1, "exact": 2}
@@ -40,8 +48,8 @@ def _uniform_kernel(offsets, base, unit, seed, step, stream, phi, BLOCK: tl.cons
 
 @triton.jit
 def _tight_kernel(offsets, costs, weights, weighted, unit, taken):
-    """As `tight_targets` in memory: documents from the highest score down, while the next one costs less than the mean
-    so far."""
+    """As `tight_targets` in memory: documents from the highest score down, while the next one costs
+    less than the mean so far."""
     query, start, n = own_list(offsets)
     u = tl.load(unit + query)
     weight = tl.load(weights + query)
@@ -61,14 +69,18 @@ def _tight_kernel(offsets, costs, weights, weighted, unit, taken):
 
 @triton.jit
 def _others(scores, phi, start, p, rest, next_top, share):
-    """Return ``exp(s - next_top)``, the softmax and its distance from the target, for all but the best document."""
+    """Return ``exp(s - next_top)``, the softmax and its distance from the target, for all but the
+    best document.
+    """
     e = tl.exp(tl.load(scores + start + p, rest, float("-inf")) - next_top)
     rho = e * share
     return e, rho, rho - tl.load(phi + start + p, rest, 0.0)
 
 
 @triton.jit
-def _gradient_kernel(offsets, scores, phi, scale, grad, hess, HESSIAN: tl.constexpr, BLOCK: tl.constexpr):
+def _gradient_kernel(
+    offsets, scores, phi, scale, grad, hess, HESSIAN: tl.constexpr, BLOCK: tl.constexpr
+):
     query, start, n = own_list(offsets)
     c = tl.load(scale + query)
     kind = scores.dtype.element_ty
@@ -83,7 +95,9 @@ def _gradient_kernel(offsets, scores, phi, scale, grad, hess, HESSIAN: tl.conste
     total = tl.zeros([BLOCK], kind)
     for p0 in range(0, n, BLOCK):
         p = p0 + tl.arange(0, BLOCK)
-        total += tl.exp(tl.load(scores + start + p, (p < n) & (p != best), float("-inf")) - next_top)
+        total += tl.exp(
+            tl.load(scores + start + p, (p < n) & (p != best), float("-inf")) - next_top
+        )
     others = tl.sum(total, 0)
     lead_of_next = tl.exp(next_top - top)
     tail = others * lead_of_next
@@ -110,7 +124,9 @@ def _gradient_kernel(offsets, scores, phi, scale, grad, hess, HESSIAN: tl.conste
     for p0 in range(0, n, BLOCK):
         p = p0 + tl.arange(0, BLOCK)
         is_best = p == best
-        e, rho, g = _others(scores, phi, start, p, (p < n) & (p != best), next_top, lead_of_next * share)
+        e, rho, g = _others(
+            scores, phi, start, p, (p < n) & (p != best), next_top, lead_of_next * share
+        )
         rho = tl.where(is_best, share, rho)
         g = tl.where(is_best, lead, g)
         # 1 - rho of the best document is the share of the others.
@@ -120,7 +136,9 @@ def _gradient_kernel(offsets, scores, phi, scale, grad, hess, HESSIAN: tl.conste
                 q = e * inverse
                 g2 = rho * (sum1 - g / rest) + q * lead
                 g = tl.where(
-                    is_best, lead + share * sum1 + share * sum2, g + g2 + rho * (sum2 - g2 / rest) + q * (share * sum1)
+                    is_best,
+                    lead + share * sum1 + share * sum2,
+                    g + g2 + rho * (sum2 - g2 / rest) + q * (share * sum1),
                 )
         h = rho if HESSIAN == 2 else rho * rest
         tl.store(grad + start + p, c * g, p < n)
@@ -154,7 +172,10 @@ class DeviceSoftmax(DeviceObjective):
                 self._base = torch.exp(labels - lists.maxima(labels)[lists.query])
         if isinstance(self._gamma, float):
             sums = lists.sums(self._base)
-            self._base = self._base / torch.where(lists.weights != 0, sums, torch.ones_like(sums))[lists.query]
+            self._base = (
+                self._base
+                / torch.where(lists.weights != 0, sums, torch.ones_like(sums))[lists.query]
+            )
 
     def _targets(self, scores: Tensor, step: int) -> Tensor:
         if isinstance(self._gamma, float):
@@ -162,16 +183,22 @@ class DeviceSoftmax(DeviceObjective):
         lists = self.lists
         if self._gamma == "uniform":
             phi = torch.empty_like(scores)
-            lists.each(_uniform_kernel, self._base, self._unit, self.seed, step, GAMMA_STREAM, phi, BLOCK)
+            lists.each(
+                _uniform_kernel, self._base, self._unit, self.seed, step, GAMMA_STREAM, phi, BLOCK
+            )
             return phi
         # Sums decide which documents are taken: in float64, as in memory.
         unit, base, costs = self._unit.double(), self._base.double(), self._costs(scores.double())
         weight, order = lists.sums(base), lists.ranked(scores, scores)[2]
         taken = torch.empty_like(lists.sizes)
         lists.each(_tight_kernel, costs[order], weight, lists.sums(base * costs), unit, taken)
-        base = base.index_add(0, order, torch.where(lists.rank < taken[lists.query], unit[lists.query], 0.0))
+        base = base.index_add(
+            0, order, torch.where(lists.rank < taken[lists.query], unit[lists.query], 0.0)
+        )
         total = weight + unit * taken
-        return (base * torch.where(total > 0, 1.0 / total, torch.zeros_like(total))[lists.query]).to(scores.dtype)
+        return (
+            base * torch.where(total > 0, 1.0 / total, torch.zeros_like(total))[lists.query]
+        ).to(scores.dtype)
 
     def _costs(self, scores: Tensor) -> Tensor:
         """``-log rho`` of each document."""

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from tautrank.experiments.plan import by_name
-from tautrank.papers.catalogue import directness, lambdaloss, softmax_binary, stochasticrank, xe_ndcg
+from tautrank.papers.catalogue import (
+    directness,
+    lambdaloss,
+    softmax_binary,
+    stochasticrank,
+    xe_ndcg,
+)
 from tautrank.papers.study import Study
 
 _PAPERS = (xe_ndcg, softmax_binary, lambdaloss, stochasticrank, directness)

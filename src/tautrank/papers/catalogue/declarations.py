@@ -1,4 +1,6 @@
-"""What declarations of studies are made of: texts, what papers print, parameters of leaves, figures of measurements."""
+"""What declarations of studies are made of: texts, what papers print, parameters of leaves, figures
+of measurements.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,16 @@ def declared(name: str, *, recipes: Iterable[Recipe] = (), **fields: Any) -> Stu
     paper, heading, claim, open_points, *axis = texts()[name]
     place, title = heading.split(": ", 1)
     note = re.sub(r"\{(.*?)\}", lambda found: texts()[found[1]][1], open_points)
-    fields |= {"title": title, "paper": f"{paper}, {place}", "claim": claim, "note": note, "axis": " ".join(axis)}
-    fields["recipes"] = tuple(replace(recipe, printed=tuple(_printed()[name, recipe.data])) for recipe in recipes)
+    fields |= {
+        "title": title,
+        "paper": f"{paper}, {place}",
+        "claim": claim,
+        "note": note,
+        "axis": " ".join(axis),
+    }
+    fields["recipes"] = tuple(
+        replace(recipe, printed=tuple(_printed()[name, recipe.data])) for recipe in recipes
+    )
     return Study(name=name, **fields)
 
 
@@ -44,14 +54,20 @@ def texts() -> dict[str, list[str]]:
     for chapter in text.split("\n# ")[1:]:
         paper, *sections = chapter.split("\n## ")
         for paragraphs in (section.strip().split("\n\n") for section in sections):
-            found[paragraphs[0]] = [paper.strip(), *(" ".join(each.split()) for each in paragraphs[1:])]
+            found[paragraphs[0]] = [
+                paper.strip(),
+                *(" ".join(each.split()) for each in paragraphs[1:]),
+            ]
     return found
 
 
 @functools.cache
 def _printed() -> dict[tuple[str, str], list[Printed]]:
     """The numbers of each study on each data set, as shares."""
-    lines, found = _FOLDER.joinpath("printed.csv").read_text(encoding="utf-8").splitlines()[1:], defaultdict(list)
+    lines, found = (
+        _FOLDER.joinpath("printed.csv").read_text(encoding="utf-8").splitlines()[1:],
+        defaultdict(list),
+    )
     for study, data, system, metric, value, condition, part, spread in csv.reader(lines):
         after = float(spread) if spread else None
         found[study, data].append(Printed(system, metric, float(value), condition, part, after))
@@ -66,11 +82,20 @@ def leaves(num_leaves: int, hessian: float, documents: int) -> dict[str, Any]:
         hessian: the least sum of hessians in a leaf.
         documents: the least number of documents in a leaf.
     """
-    return {"num_leaves": num_leaves, "min_sum_hessian_in_leaf": hessian, "min_child_samples": documents}
+    return {
+        "num_leaves": num_leaves,
+        "min_sum_hessian_in_leaf": hessian,
+        "min_child_samples": documents,
+    }
 
 
-# Hessians of the papers' data sets add up to far more than those of a small one, which could not be split at all.
-OTHERS = Recipe(OTHER_DATA, "LightGBM's defaults for leaves, since this is not the paper's data", leaves(31, 1e-3, 20))
+# Hessians of the papers' data sets add up to far more than those of a small one, which could not be
+# split at all.
+OTHERS = Recipe(
+    OTHER_DATA,
+    "LightGBM's defaults for leaves, since this is not the paper's data",
+    leaves(31, 1e-3, 20),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,11 +103,13 @@ class MeasuredFigure:
     """How a page draws a measurement.
 
     Args:
-        form: ``"clouds"`` draws the points of the first trial, one cloud per list; ``"curves"`` draws them over the
-            conditions, one curve per series; ``"rows"`` draws quantities, one row per system and one mark per trial.
+        form: ``"clouds"`` draws the points of the first trial, one cloud per list; ``"curves"``
+            draws them over the conditions, one curve per series; ``"rows"`` draws quantities, one
+            row per system and one mark per trial.
         title: the heading.
         caption: what is drawn and how to read it.
-        series: what is drawn, with its name in the legend; for clouds the two axes, with their titles.
+        series: what is drawn, with its name in the legend; for clouds the two axes, with their
+            titles.
         axis: the title of the logarithmic axis of curves and rows.
     """
 
@@ -105,10 +132,16 @@ _DISTANCES = {
     "within-bound-as-stated": "bound as stated",
     "within-bound-by-contests": "bound by contests",
 }
-_COSTS = {"directness": "guarantee: 2 eps1 + eps2", "by-means": "guarantee by means", "cost": "cost, measured"}
+_COSTS = {
+    "directness": "guarantee: 2 eps1 + eps2",
+    "by-means": "guarantee by means",
+    "cost": "cost, measured",
+}
 
 MEASURED_FIGURES: dict[str, MeasuredFigure] = {
-    "jensen-clouds": _figure("jensen-clouds", "clouds", {"losses": "XE-NDCG", "gaps": "Jensen gap"}),
+    "jensen-clouds": _figure(
+        "jensen-clouds", "clouds", {"losses": "XE-NDCG", "gaps": "Jensen gap"}
+    ),
     "softrank-distance": _figure("softrank-distance", "curves", _DISTANCES, "distance from NDCG"),
     "directness": _figure("directness", "rows", _COSTS, "cost in NDCG"),
 }

@@ -1,4 +1,6 @@
-"""He and Liu, Are Algorithms Directly Optimizing IR Measures Really Direct?, 2008: curves of its two theorems."""
+"""He and Liu, Are Algorithms Directly Optimizing IR Measures Really Direct?, 2008: curves of its
+two theorems.
+"""
 
 import itertools
 from functools import partial
@@ -16,27 +18,46 @@ _reaches_one = partial(Reaches, value=1.0, tolerance=1e-9)
 
 SIGMA = declared(
     "directness-sigma",
-    systems=(Measurement("softrank-distance", "softrank", {"lists": 200, "documents": 10, "delta": 1.0}),),
+    systems=(
+        Measurement("softrank-distance", "softrank", {"lists": 200, "documents": 10, "delta": 1.0}),
+    ),
     metrics=("nearness", "within-bound", "within-bound-as-stated", "within-bound-by-contests"),
     claims=(
-        *(BetterUnder(system="softrank", better=b, worse=a, metric="nearness") for a, b in itertools.pairwise(_NAMES)),
-        *each(_reaches_one, system="softrank", metric=("within-bound", "within-bound-as-stated"), condition=_BOUNDED),
+        *(
+            BetterUnder(system="softrank", better=b, worse=a, metric="nearness")
+            for a, b in itertools.pairwise(_NAMES)
+        ),
+        *each(
+            _reaches_one,
+            system="softrank",
+            metric=("within-bound", "within-bound-as-stated"),
+            condition=_BOUNDED,
+        ),
         _reaches_one(system="softrank", metric="within-bound-by-contests"),
     ),
     protocol=OnItself(),
-    conditions=tuple(Condition(f"{sigma:g}", sigma, parameters={"sigma": sigma}) for sigma in _SIGMAS),
+    conditions=tuple(
+        Condition(f"{sigma:g}", sigma, parameters={"sigma": sigma}) for sigma in _SIGMAS
+    ),
     trials=20,
     data="none",
 )
 
 _LOSSES = {f"softrank(sigma={sigma})": f"softrank(sigma={sigma})" for sigma in ("1", "0.1")}
-_LOSSES |= {f"stochasticrank(sigma={sigma})": f"stochasticrank(metric=ndcg,sigma={sigma})" for sigma in ("1", "0.1")}
+_LOSSES |= {
+    f"stochasticrank(sigma={sigma})": f"stochasticrank(metric=ndcg,sigma={sigma})"
+    for sigma in ("1", "0.1")
+}
 _LOSSES |= {"xendcg": "xendcg", "listnet": "listnet"}
-_LOSSES |= {loss: f"{loss}(k=none)" for loss in ("lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++")}
+_LOSSES |= {
+    loss: f"{loss}(k=none)" for loss in ("lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++")
+}
 
 LOSSES = declared(
     "directness-losses",
-    systems=tuple(Measurement("directness", name, {"loss": loss}) for name, loss in _LOSSES.items()),
+    systems=tuple(
+        Measurement("directness", name, {"loss": loss}) for name, loss in _LOSSES.items()
+    ),
     metrics=("directness", "by-means", "cost", "within-guarantee"),
     claims=(
         *each(_reaches_one, system=_LOSSES, metric="within-guarantee"),

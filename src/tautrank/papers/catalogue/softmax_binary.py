@@ -1,4 +1,6 @@
-"""Bruch, Wang, Bendersky and Najork, An Analysis of the Softmax Cross Entropy Loss, ICTIR 2019: Table 1."""
+"""Bruch, Wang, Bendersky and Najork, An Analysis of the Softmax Cross Entropy Loss, ICTIR 2019:
+Table 1.
+"""
 
 from functools import partial
 
@@ -11,7 +13,9 @@ from tautrank.papers.study import PaperTest, Recipe
 _GRADED, _BINARY = "graded", "binary"
 _BOTH = ("ndcg@5", "ndcg@10")
 _NARROWER = "the gap between ListNet and LambdaMART is narrower on the datasets with binary labels"
-_grows = partial(GapGrows, better="lambdamart", worse="listnet", first=_BINARY, last=_GRADED, relative=True)
+_grows = partial(
+    GapGrows, better="lambdamart", worse="listnet", first=_BINARY, last=_GRADED, relative=True
+)
 _ON_YAHOO = {_BINARY: {"min_sum_hessian_in_leaf": 400.0}}
 
 TABLE1 = declared(

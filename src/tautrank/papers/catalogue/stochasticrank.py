@@ -15,7 +15,9 @@ from tautrank.papers.study import PaperTest, Recipe, Study
 
 
 def _baselines(k: int) -> tuple[System, ...]:
-    """What StochasticRank is compared with for NDCG@k; 'e-' stands for an expected gradient under Gumbel noise."""
+    """What StochasticRank is compared with for NDCG@k; 'e-' stands for an expected gradient under
+    Gumbel noise.
+    """
     return (
         System(f"lambdarank(k={k})", "lambdamart"),
         System(f"ndcg-loss2++(k={k},mu=5)", "lambdaloss"),
@@ -30,11 +32,17 @@ def _smoothed(metric: str, mu: float, sfa: bool, loss: str = "stochasticrank") -
     return f"{loss}(metric={metric},mu={mu:g},sfa={str(sfa).lower()},scale=plain)"
 
 
-# ------------------------------------------------------------------------------------------------------------- Table 1
+# -------------------------------------------------------------------------------------------------------------
+# Table 1
 
 _STUCK = tuple(str(system) for system in _baselines(3))
 _HOT = {"langevin": Langevin(temperature=1e3, shrink_rate=1e-3)}
-_FIVE_DOCUMENTS = {"learning_rate": 0.1, "max_depth": 3, "num_leaves": 8, "early_stopping_rounds": None}
+_FIVE_DOCUMENTS = {
+    "learning_rate": 0.1,
+    "max_depth": 3,
+    "num_leaves": 8,
+    "early_stopping_rounds": None,
+}
 _FIVE_DOCUMENTS |= {"min_child_samples": 1, "min_data_in_bin": 1}
 
 TABLE1 = declared(
@@ -58,17 +66,36 @@ TABLE1 = declared(
     version=3,
 )
 
-# ------------------------------------------------------------------------------------------------------- Tables 2 and 3
+# -------------------------------------------------------------------------------------------------------
+# Tables 2 and 3
 
-# CatBoost's trees of depth d have 2^d leaves; a tree of LightGBM that may not be deeper has no more.
-_PARAMETERS = {"learning_rate": 0.1, "num_leaves": 1024, "max_depth": 6, "early_stopping_rounds": 100}
+# CatBoost's trees of depth d have 2^d leaves; a tree of LightGBM that may not be deeper has no
+# more.
+_PARAMETERS = {
+    "learning_rate": 0.1,
+    "num_leaves": 1024,
+    "max_depth": 6,
+    "early_stopping_rounds": 100,
+}
 _LANGEVIN = {"langevin": Langevin(temperature=1e8, shrink_rate=1e-4)}
 
-_TABLES: dict[str, Any] = {"version": 3, "parameters": _PARAMETERS, "trials": 1, "trees": 1000, "configurations": 500}
-_TABLES |= {"protocol": FixedParts(fold=1, redivide=True), "test": PaperTest("paired-t", "queries", one_sided=True)}
+_TABLES: dict[str, Any] = {
+    "version": 3,
+    "parameters": _PARAMETERS,
+    "trials": 1,
+    "trees": 1000,
+    "configurations": 500,
+}
+_TABLES |= {
+    "protocol": FixedParts(fold=1, redivide=True),
+    "test": PaperTest("paired-t", "queries", one_sided=True),
+}
 
 # Appendix F.
-_EVERYONE: Space = {"learning_rate": Uniform(1e-3, 1.0, log=True), "max_depth": Choice((6, 7, 8, 9, 10))}
+_EVERYONE: Space = {
+    "learning_rate": Uniform(1e-3, 1.0, log=True),
+    "max_depth": Choice((6, 7, 8, 9, 10)),
+}
 _BASELINE: Space = {"reg_lambda": Uniform(1e-1, 1e1, log=True)}
 _NOISY: Space = {**_BASELINE, "loss.strength": Uniform(0.0, 1.0)}
 _SGLB: Space = {"langevin.temperature": Uniform(1e8, 1e11, log=True)}
@@ -78,11 +105,20 @@ _TABLE2_SEARCH = {"sr-soft": _SGLB, "sr": _SHIFTED, "e-lambdamart": _NOISY, "e-l
 _TABLE2_SEARCH |= dict.fromkeys(("lambdamart", "lambdaloss", "softrank"), _BASELINE)
 
 _YAHOO1 = Recipe("yahoo1", "Yahoo Set 1")
-_RECIPES = (_YAHOO1, Recipe("yahoo2", "Yahoo Set 2"), Recipe("web10k", "WEB10K"), Recipe("web30k", "WEB30K"))
+_RECIPES = (
+    _YAHOO1,
+    Recipe("yahoo2", "Yahoo Set 2"),
+    Recipe("web10k", "WEB10K"),
+    Recipe("web30k", "WEB30K"),
+)
 
 
-def _table2(name: str, metric: str, baselines: tuple[System, ...], *claims: Claim, **fields: Any) -> Study:
-    """What Table 2 has for one metric: StochasticRank is better than every baseline, and what else is claimed."""
+def _table2(
+    name: str, metric: str, baselines: tuple[System, ...], *claims: Claim, **fields: Any
+) -> Study:
+    """What Table 2 has for one metric: StochasticRank is better than every baseline, and what else
+    is claimed.
+    """
     soft = System(_smoothed(metric, 0, True), "sr-soft", _LANGEVIN)
     systems = (*baselines, soft, System(_smoothed(metric, 0.1, True), "sr", _LANGEVIN))
     return declared(
@@ -108,7 +144,10 @@ TABLE2_MRR = _table2(
     "mrr",
     (
         System("lambdarank(k=none,gain=linear,discount=reciprocal)", "lambdamart"),
-        System("lambdarank(k=none,gain=linear,discount=reciprocal,noise=gumbel,strength=0.5)", "e-lambdamart"),
+        System(
+            "lambdarank(k=none,gain=linear,discount=reciprocal,noise=gumbel,strength=0.5)",
+            "e-lambdamart",
+        ),
         System(_smoothed("mrr", 0, False), "softrank"),
     ),
     conditions=(Condition(changes=(Change("binarise", parts=PARTS),)),),
@@ -127,7 +166,9 @@ TABLE3 = declared(
     **_TABLES,
     systems=_STEPS,
     metrics=("ndcg@5",),
-    claims=tuple(Better(better=str(b), worse=str(a), metric="ndcg@5") for a, b in itertools.pairwise(_STEPS)),
+    claims=tuple(
+        Better(better=str(b), worse=str(a), metric="ndcg@5") for a, b in itertools.pairwise(_STEPS)
+    ),
     search=Search(_EVERYONE, {"ccs+sfa+sglb": _SGLB, "ccs+sfa+sglb+mu": _SHIFTED}),
     recipes=(_YAHOO1,),
 )

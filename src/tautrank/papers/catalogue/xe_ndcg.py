@@ -1,4 +1,6 @@
-"""Bruch, An Alternative Cross Entropy Loss for Learning-to-Rank, 2020: Table 1 and Figures 1 to 4."""
+"""Bruch, An Alternative Cross Entropy Loss for Learning-to-Rank, 2020: Table 1 and Figures 1 to
+4.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,20 @@ from tautrank.papers.claims import Better, GapGrows, LeadsEarly, Reaches, each
 from tautrank.papers.study import PaperTest, Recipe, Study
 from tautrank.simulate.clicks import CLICK_PROBABILITIES
 
-# Sec. 4.4 approximates the inverse hessian of both softmax losses; neumann is the default of xendcg.
+# Sec. 4.4 approximates the inverse hessian of both softmax losses; neumann is the default of
+# xendcg.
 LISTNET = System("listnet(target=softmax,hessian=neumann)", "listnet")
 # LightGBM's sigmoid is 1, as the paper's sigma, unless it is parameters otherwise.
 LAMBDAMART = System("lightgbm:lambdarank", "lambdamart", {"lambdarank_norm": False})
 XENDCG = System("xendcg", "xendcg")
 
 # Sec. 5.2; "we do not utilize regularization".
-_PARAMETERS = {"learning_rate": 0.02, "max_bin": 255, "min_sum_hessian_in_leaf": 0.0, "early_stopping_rounds": 50}
+_PARAMETERS = {
+    "learning_rate": 0.02,
+    "max_bin": 255,
+    "min_sum_hessian_in_leaf": 0.0,
+    "early_stopping_rounds": 50,
+}
 _RECIPES = (
     Recipe("web30k", "Web30K", {"num_leaves": 400, "min_child_samples": 50}),
     Recipe("yahoo1", "Yahoo!", {"num_leaves": 200, "min_child_samples": 100}),
@@ -41,11 +49,15 @@ TABLE1 = _study(
     ),
 )
 
-_STRETCHED = "The vertically stretched clouds illustrate the impact of the resulting distribution on the gap"
+_STRETCHED = (
+    "The vertically stretched clouds illustrate the impact of the resulting distribution on the gap"
+)
 
 FIGURE1 = declared(
     "xe-figure1",
-    systems=(Measurement("jensen-clouds", parameters={"examples": 20, "documents": 100, "draws": 200}),),
+    systems=(
+        Measurement("jensen-clouds", parameters={"examples": 20, "documents": 100, "draws": 200}),
+    ),
     metrics=("gap-saved", "mean-gap", "smallest-gap", "mean-loss", "smallest-loss"),
     claims=(Reaches(system="jensen-clouds", metric="gap-saved", value=0.1, text=_STRETCHED),),
     protocol=OnItself(),
@@ -55,21 +67,31 @@ FIGURE1 = declared(
 
 _WIDER = "outperforms by a wider margin when the number of trees in the ensemble is small"
 
-FIGURE2 = _two_losses("xe-figure2", claims=(LeadsEarly(**_AHEAD, text=_WIDER),), trials=10, curves=("valid",))
+FIGURE2 = _two_losses(
+    "xe-figure2", claims=(LeadsEarly(**_AHEAD, text=_WIDER),), trials=10, curves=("valid",)
+)
 
 
 def _degrading(name: str, conditions: tuple[Condition, ...], **fields: Any) -> Study:
     """XE-NDCG and LambdaMART on training data that gets worse from condition to condition."""
-    claims = (Better(**_AHEAD), GapGrows(**_AHEAD, first=conditions[0].name, last=conditions[-1].name))
+    claims = (
+        Better(**_AHEAD),
+        GapGrows(**_AHEAD, first=conditions[0].name, last=conditions[-1].name),
+    )
     return _two_losses(name, claims=claims, conditions=conditions, **fields)
 
 
 def _growing(change: str, parameter: str, *shares: float) -> tuple[Condition, ...]:
     """A condition per share of a change to the training data; none of it changes nothing."""
-    return tuple(Condition(f"{100 * s:.0f}%", s, (Change(change, {parameter: s}),) if s else ()) for s in shares)
+    return tuple(
+        Condition(f"{100 * s:.0f}%", s, (Change(change, {parameter: s}),) if s else ())
+        for s in shares
+    )
 
 
-FIGURE3_NEGATIVES = _degrading("xe-figure3-negatives", _growing("add-negatives", "share", 0.0, 0.2, 0.4, 0.6, 0.8, 1.0))
+FIGURE3_NEGATIVES = _degrading(
+    "xe-figure3-negatives", _growing("add-negatives", "share", 0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+)
 
 _PERTURBED = _growing("perturb-labels", "probability", 0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 
