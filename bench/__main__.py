@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tautrank.arguments import job_count
 from tautrank.files import write_whole
-from tautrank.report.table import ReportTable
+from tautrank.tables import Table
 
 # Module, function and title; imported when they are measured: a machine for one part need not have
 # all tools.
@@ -73,12 +73,12 @@ def main() -> int:
     return 0 if all(row[3] for row in rows) else 1
 
 
-def table(rows: list[Row]) -> ReportTable:
+def table(rows: list[Row]) -> Table:
     cells = [
         (*row[:2], "", "") if row[2] in NO_TARGET else (*row[:3], "yes" if row[3] else "no")
         for row in rows
     ]
-    return ReportTable.of(HEADINGS, cells)
+    return Table.of(HEADINGS, cells)
 
 
 def has_device() -> bool:

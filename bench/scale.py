@@ -22,7 +22,7 @@ from bench.data_sets import KEPT, ROOT
 from bench.drawing import Series, write_picture
 from bench.side_by_side import alone, peak_memory
 from tautrank.files import atomic_write, write_whole
-from tautrank.report.table import ReportTable
+from tautrank.tables import Table
 
 SIZES = (10_000, 100_000, 1_000_000, 5_000_000)
 FEATURES, LENGTH, TREES, LEAVES = 136, 100, 10, 31
@@ -119,7 +119,7 @@ def page(found: dict[str, dict[str, Any]]) -> str:
         cells = [" / ".join(f"{each[step][0]:.2f} s" for each in both) for step in STEPS]
         memory = " / ".join(f"{each[STEPS[-1]][1] / 2**20:,.0f} MiB" for each in both)
         rows.append((f"{size:,}", *cells, memory))
-    table = ReportTable.of(("documents", *STEPS, "peak memory"), rows).to_markdown().rstrip()
+    table = Table.of(("documents", *STEPS, "peak memory"), rows).to_markdown().rstrip()
     for name, at, unit in (
         ("scale-time.svg", 0, "seconds"),
         ("scale-memory.svg", 1, "peak memory, MiB"),

@@ -29,9 +29,9 @@ from tautrank.papers.claims import Claim
 from tautrank.papers.results import StudyResult, collect
 from tautrank.papers.run import StudyStore
 from tautrank.papers.study import Study
-from tautrank.report.cells import difference_text, p_text
 from tautrank.significance.paired import holm
 from tautrank.significance.systems import combined_test
+from tautrank.tables import difference_text, p_text
 
 _SAID = {HOLDS: "holds", FAILS: "**fails**", UNDECIDED: "undecided"}
 # What version 0.1.0 decided on at least one data set: main claims, and all comparisons.

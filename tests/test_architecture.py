@@ -21,7 +21,16 @@ SOURCE, TESTS = Path(tautrank.__file__).parent, Path(__file__).parent
 
 # A room of the arrow imports from rooms to its left, from itself, and from the foundation below all
 # rooms.
-FOUNDATION = {"arguments", "arrays", "errors", "files", "json_values", "names", "notebooks"}
+FOUNDATION = {
+    "arguments",
+    "arrays",
+    "errors",
+    "files",
+    "json_values",
+    "names",
+    "notebooks",
+    "tables",
+}
 ARROW = [
     "data",
     "metrics",

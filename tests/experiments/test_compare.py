@@ -23,9 +23,9 @@ from tautrank.experiments.divide import GivenSplits, divide
 from tautrank.experiments.plan import Budget, System
 from tautrank.experiments.space import random_configurations
 from tautrank.papers.run import run_study
-from tautrank.report.cells import difference_text
 from tautrank.significance.paired import holm
 from tautrank.significance.systems import systems_test
+from tautrank.tables import difference_text
 from tests import dying_workers
 from tests.study_examples import DATA, TINY, comparison_of, content, finished
 

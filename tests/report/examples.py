@@ -22,7 +22,7 @@ from tautrank.report.page import (
     Text,
     system_styles,
 )
-from tautrank.report.table import Cell, Column, ReportTable
+from tautrank.tables import Cell, Column, Table
 
 NASTY = "<b>bold</b> <!-- <script >window.hacked = 1</script> & \"quoted\" <a href='https://example.org'>x</a>"
 SYSTEMS = (
@@ -167,10 +167,10 @@ def page_of_everything() -> Page:
         f"A page of {NASTY}",
         [
             Text("Claim", [f"{NASTY} holds."]),
-            TableSection("Table", ReportTable.of_rows(rows, NASTY)),
+            TableSection("Table", Table.of_rows(rows, NASTY)),
             TableSection(
                 "Folded",
-                ReportTable.of(["text"], [["a sentence that needs several lines"]]),
+                Table.of(["text"], [["a sentence that needs several lines"]]),
                 folded=True,
             ),
             FigureSection("Curves", drawn, NASTY, NASTY),

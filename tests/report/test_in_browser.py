@@ -13,7 +13,7 @@ import pytest
 from tautrank.report import page as pages
 from tautrank.report.page import Page, TableSection
 from tautrank.report.result_page import result_page
-from tautrank.report.table import ReportTable
+from tautrank.tables import Table
 from tests.report.examples import DESKTOP, NASTY, PHONE, SYSTEMS, page_of_everything
 from tests.report.test_figures import DARK, LIGHT
 
@@ -31,7 +31,7 @@ CURVES = "#section-4"
 @pytest.fixture(scope="module")
 def addresses(ran, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
-    wide = ReportTable.of([f"column {i}" for i in range(9)], [[1.5] * 9])
+    wide = Table.of([f"column {i}" for i in range(9)], [[1.5] * 9])
     pages = {
         "everything": page_of_everything(),
         "static": Page("t", [TableSection("T", wide)], interactive=False),

@@ -15,7 +15,7 @@ import pytest
 
 from tautrank.errors import DataError, MissingDependencyError, OptionError
 from tautrank.report.page import FigureSection, Page, TableSection, Text
-from tautrank.report.table import ReportTable
+from tautrank.tables import Table
 from tests.report.examples import NASTY, SYSTEMS, Reader, page_of_everything
 
 
@@ -24,7 +24,7 @@ def texts(ran):
     """An interactive page, one without scripts, and that of a study."""
     static = [
         Text(NASTY, [NASTY]),
-        TableSection("Table", ReportTable.of([NASTY, "n"], [[NASTY, 2]], NASTY)),
+        TableSection("Table", Table.of([NASTY, "n"], [[NASTY, 2]], NASTY)),
     ]
     return {
         "full": page_of_everything().to_html(),

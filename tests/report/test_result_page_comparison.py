@@ -19,10 +19,10 @@ from tautrank.data import RankingData, Splits
 from tautrank.errors import MissingDependencyError
 from tautrank.experiments.plan import System
 from tautrank.experiments.result import Comparison
-from tautrank.report.cells import difference_text
 from tautrank.report.figures import difficulty_groups, query_gains, validation_curves
 from tautrank.report.result_page import answer, python_call
 from tautrank.report.tables import pair_table
+from tautrank.tables import difference_text
 from tests.command_line import run
 from tests.report.examples import NASTY, SYSTEMS, Reader, bands, key, lines
 from tests.study_examples import comparison_of

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,9 +24,7 @@ from tautrank.json_values import or_nan
 from tautrank.metrics import Metric, metric
 from tautrank.notebooks import pandas
 from tautrank.significance.systems import Combined, SystemsTest, combined_test, systems_test
-
-if TYPE_CHECKING:
-    from tautrank.report.table import ReportTable
+from tautrank.tables import Table
 
 Cell: TypeAlias = tuple[str, str, str]
 """(condition, system, metric)."""
@@ -51,11 +49,11 @@ class Result:
     (True, ['mse', 'listnet'])
     """
 
-    def table(self) -> ReportTable:
+    def table(self) -> Table:
         """Return the main table, each cell with its numbers in full; `rich.print` prints it."""
         return self.tables()[0]
 
-    def tables(self) -> list[ReportTable]:
+    def tables(self) -> list[Table]:
         """Return all tables; `rich.print` prints them."""
         return list(self._writer().tables(self).values())
 

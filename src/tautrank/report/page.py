@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tautrank.errors import DataError, OptionError, counted
 from tautrank.files import PathLike, also_written
-from tautrank.report.table import Cell, Column, ReportTable, missing
+from tautrank.tables import Cell, Column, Table, missing
 
 _LONG_TEXT = 30  # from this length on, the text of a cell is a sentence rather than a name
 
@@ -75,11 +75,11 @@ class TableSection(Section):
         table: the cells.
         folded: whether the table is closed at first; for long tables beside the point.
 
-    >>> "<td" in TableSection("Sizes", ReportTable.of(["part", "queries"], [["train", 60]])).body("section-1", 2)
+    >>> "<td" in TableSection("Sizes", Table.of(["part", "queries"], [["train", 60]])).body("section-1", 2)
     True
     """
 
-    table: ReportTable
+    table: Table
     folded: bool = False
 
     def body(self, name: str, level: int) -> str:
@@ -232,7 +232,7 @@ class Page:
     ...     lead="Does xendcg lose less than lambdarank when labels are noisy?",
     ...     sections=[
     ...         Text("Answer", ["At 20% noise it loses half as much."]),
-    ...         TableSection("NDCG@5", ReportTable.of(["noise", "xendcg"], [[0.0, 0.45], [0.2, 0.43]])),
+    ...         TableSection("NDCG@5", Table.of(["noise", "xendcg"], [[0.0, 0.45], [0.2, 0.43]])),
     ...         Facts("Settings", {"seed": "0", "repeats": "5"}),
     ...         Code("Run it again", "tautrank study run label-noise"),
     ...     ],

@@ -16,13 +16,12 @@ from tautrank.experiments.plan import System
 from tautrank.experiments.result import FAILS, HOLDS, UNDECIDED, CellResult, Comparison, Result
 from tautrank.papers.catalogue import CATALOGUE
 from tautrank.papers.results import StudyResult
-from tautrank.report.cells import difference_text
 from tautrank.report.figures import require_plotly
 from tautrank.report.page import Code, Facts, Group, Page, Section, TableSection, Text
 from tautrank.report.study_figures import difference_sections, study_figures
-from tautrank.report.table import ReportTable
 from tautrank.report.tables import facts, power_note, run_table, tables, vary
 from tautrank.report.terminal import command_line
+from tautrank.tables import Table, difference_text
 
 _MOST_SEEDS = 20  # shown on the page; the seed of the plan gives all of them
 _WHOLE = {HOLDS: "The claim holds", FAILS: "The claim fails", UNDECIDED: "The claim is undecided"}
@@ -62,9 +61,7 @@ def result_page(result: Result, *, figures: bool = False, command: str | None = 
         sections.append(Group("Figures", drawn))
     if result.failures:
         failures = [[failure.title, failure.error] for failure in result.failures]
-        sections.append(
-            TableSection("Trials that failed", ReportTable.of(["trial", "error"], failures))
-        )
+        sections.append(TableSection("Trials that failed", Table.of(["trial", "error"], failures)))
     study = result.plan.study
     ran = (
         "What was measured"
@@ -92,7 +89,7 @@ def _question(result: Comparison) -> str:
     return f"Which of {len(result.systems)} {what} wins on {queries:,} test queries, and is the win real?"
 
 
-def _data_table(result: Comparison) -> ReportTable:
+def _data_table(result: Comparison) -> Table:
     rows = []
     for number, split in enumerate(result.plan.data.held, 1):
         parts = {name: part for name, part in split._asdict().items() if part is not None}
@@ -100,7 +97,7 @@ def _data_table(result: Comparison) -> ReportTable:
             (number, name, part.n_queries, part.n_documents, part.n_features)
             for name, part in parts.items()
         ]
-    return ReportTable.of(["split", "part", "queries", "documents", "features"], rows)
+    return Table.of(["split", "part", "queries", "documents", "features"], rows)
 
 
 def answer(result: Comparison) -> list[str]:

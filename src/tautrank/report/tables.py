@@ -24,15 +24,25 @@ from tautrank.experiments.result import (
 from tautrank.json_values import from_json, or_nan
 from tautrank.papers.results import StudyResult
 from tautrank.papers.study import OTHER_DATA
-from tautrank.report.cells import difference_text, mean_text, number_cell, p_cell, p_text, text_cell
 from tautrank.report.figures import query_gains, same_queries
-from tautrank.report.table import Cell, Column, ReportTable, Titled
 from tautrank.report.terminal import EMPTY_QUERIES
+from tautrank.tables import (
+    Cell,
+    Column,
+    Table,
+    Titled,
+    difference_text,
+    mean_text,
+    number_cell,
+    p_cell,
+    p_text,
+    text_cell,
+)
 
 OWN_MARK, MARK = "†", "*"
 
 
-def tables(result: Comparison) -> dict[str, ReportTable]:
+def tables(result: Comparison) -> dict[str, Table]:
     """Return the results, and the verdicts on the claims of a study or every pair of a comparison,
     by title.
 
@@ -261,7 +271,7 @@ def _protocol(result: StudyResult) -> str:
 # ---- Results
 
 
-def result_tables(result: Comparison) -> dict[str, ReportTable]:
+def result_tables(result: Comparison) -> dict[str, Table]:
     """Return the means with their tests, one table per metric; the note of the last one says how to
     read all of them.
 
@@ -394,7 +404,7 @@ def _reading_of_study(result: StudyResult) -> str:
     return text
 
 
-def result_table(result: Comparison, cells: Sequence[CellResult], note: str = "") -> ReportTable:
+def result_table(result: Comparison, cells: Sequence[CellResult], note: str = "") -> Table:
     """Return one row per cell: its place, as far as cells differ in it, the mean, and the tests
     against the baseline.
 
@@ -450,7 +460,7 @@ def result_table(result: Comparison, cells: Sequence[CellResult], note: str = ""
         # parameters.
         again = isinstance(result, StudyResult) or study.metrics[0] not in metrics
         rows.append([*row, *([] if again else _spent_cells(result, (cell.condition, cell.system)))])
-    return ReportTable.of_rows(rows, note)
+    return Table.of_rows(rows, note)
 
 
 def _printed_cells(result: Comparison, cell: CellResult) -> list[Titled]:
@@ -526,7 +536,7 @@ def _spent_cells(result: Comparison, place: tuple[str, str]) -> list[Titled]:
     return cells
 
 
-def pair_table(result: Comparison) -> ReportTable:
+def pair_table(result: Comparison) -> Table:
     """Return one row per pair of systems and metric: which is better, by how much, how sure that
     is.
 
@@ -544,10 +554,10 @@ def pair_table(result: Comparison) -> ReportTable:
             rows.append(
                 [*row, p_cell("p of one comparison", test.p_value), p_cell("p", test.adjusted)]
             )
-    return ReportTable.of_rows(rows, "p counts all pairs of a metric, by Holm's method.")
+    return Table.of_rows(rows, "p counts all pairs of a metric, by Holm's method.")
 
 
-def claim_table(result: StudyResult) -> ReportTable:
+def claim_table(result: StudyResult) -> Table:
     """Return every comparison that the claims make: what should be positive, the verdict, and the
     paper's own test.
 
@@ -580,7 +590,7 @@ def claim_table(result: StudyResult) -> ReportTable:
         "Detectable: the smallest true advantage that the row alone would find with 80 % power. "
     )
     note += f"The paper's test: {own}. {power_note({'': [v.tested for v in result.verdicts]}, result.alpha)}"
-    return ReportTable.of_rows(rows, note)
+    return Table.of_rows(rows, note)
 
 
 def _judgement_text(judgement: Judgement) -> str:
@@ -590,7 +600,7 @@ def _judgement_text(judgement: Judgement) -> str:
 # ---- What was trained
 
 
-def run_table(result: Comparison) -> ReportTable:
+def run_table(result: Comparison) -> Table:
     """Return what was trained (or measured) under each condition, with all parameters, trees and
     time.
 
@@ -602,7 +612,7 @@ def run_table(result: Comparison) -> ReportTable:
         [text_cell("system", str(s)), text_cell("run", run)] for s in study.given for run in s.runs
     ]
     if given:
-        return ReportTable.of_rows(given)
+        return Table.of_rows(given)
     specs = [
         trial.spec for trial in result.plan.trials()[: len(study.conditions) * len(study.systems)]
     ]
@@ -635,7 +645,7 @@ def run_table(result: Comparison) -> ReportTable:
                 )
             )
         rows.append(row)
-    return ReportTable.of_rows(rows, "Trees and seconds are means over trials.")
+    return Table.of_rows(rows, "Trees and seconds are means over trials.")
 
 
 def _change_text(change: Change) -> str:

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, RenderableType
-from rich.table import Table
+from rich.table import Table as RichTable
 
 from tautrank.data.summary import DataSummary
 from tautrank.metrics.base import Evaluation
-from tautrank.report.cells import number_cell, text_cell
-from tautrank.report.table import ReportTable
+from tautrank.tables import Table, number_cell, text_cell
 
 if TYPE_CHECKING:
     from tautrank.papers.study import Study
@@ -60,7 +59,7 @@ def command_line(*words: str, **options: Any) -> str:
     return shlex.join(typed)
 
 
-def summary_table(names: Sequence[str], summaries: Sequence[DataSummary]) -> ReportTable:
+def summary_table(names: Sequence[str], summaries: Sequence[DataSummary]) -> Table:
     """Lay out what `describe` counted, one column per data set.
 
     Args:
@@ -71,10 +70,10 @@ def summary_table(names: Sequence[str], summaries: Sequence[DataSummary]) -> Rep
     for facts in zip(*(summary.rows() for summary in summaries), strict=True):
         values = (value.replace("  ", "\n") if what == "labels" else value for what, value in facts)
         rows.append([facts[0][0], *values])
-    return ReportTable.of(["", *names], rows)
+    return Table.of(["", *names], rows)
 
 
-def evaluation_table(evaluation: Evaluation) -> ReportTable:
+def evaluation_table(evaluation: Evaluation) -> Table:
     """Lay out an evaluation, one row per metric: mean, standard error, queries counted and skipped,
     ties.
 
@@ -106,22 +105,22 @@ def evaluation_table(evaluation: Evaluation) -> ReportTable:
             "counted "
         )  # short, so that a row takes one line
         rows.append([*row, text_cell("ties", metric.ties), text_cell("empty queries", empty)])
-    return ReportTable.of_rows(rows)
+    return Table.of_rows(rows)
 
 
-def study_list(studies: Sequence[Study]) -> dict[str, Table]:
+def study_list(studies: Sequence[Study]) -> dict[str, RichTable]:
     """Lay out studies, one table per paper: name, place in the paper, title and size of each.
 
     Args:
         studies: the studies.
     """
-    tables: dict[str, Table] = {}
+    tables: dict[str, RichTable] = {}
     for study in studies:
         paper, *place = re.split(
             r"(?<=\b\d{4}), ", study.paper, maxsplit=1
         )  # 'Author, Title, 2020, Table 1'
         if paper not in tables:
-            tables[paper] = Table(box=None, pad_edge=False, show_header=False)
+            tables[paper] = RichTable(box=None, pad_edge=False, show_header=False)
             tables[paper].add_column(
                 min_width=max(len(each.name) for each in studies), no_wrap=True
             )

@@ -6,12 +6,12 @@ import re
 
 from tautrank.checks import CHECKS, LossReport, Outcome
 from tautrank.checks.checking import DOES_NOT_APPLY, FAILS
-from tautrank.report.table import Cell, Column, ReportTable
+from tautrank.tables import Cell, Column, Table
 
 _CITATION = re.compile(r"^(?P<authors>[^,]+), .*?\b(?P<year>(?:19|20)\d\d)(?P<place>, .*)?$")
 
 
-def check_table(report: LossReport, reasons: bool = False) -> ReportTable:
+def check_table(report: LossReport, reasons: bool = False) -> Table:
     """Lay out the checks of one loss, one per row: outcome, number of queries of the data,
     statement and findings.
 
@@ -36,7 +36,7 @@ def check_table(report: LossReport, reasons: bool = False) -> ReportTable:
             rows.append(
                 (Cell(outcome.check), Cell(outcome.status), queries, Cell(_sentence(outcome)))
             )
-    return ReportTable((*columns, Column("what it says", words=True)), tuple(rows))
+    return Table((*columns, Column("what it says", words=True)), tuple(rows))
 
 
 def _sentence(outcome: Outcome) -> str:

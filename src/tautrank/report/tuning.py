@@ -12,8 +12,8 @@ from typing import Any
 from tautrank.engines.langevin import Langevin
 from tautrank.experiments.search import PRUNED, TunedTrial, Tuning
 from tautrank.experiments.store import DONE, FAILED
-from tautrank.report.table import Cell, Column, ReportTable
 from tautrank.report.terminal import command_line
+from tautrank.tables import Cell, Column, Table
 
 _SHOWN = 10
 # The parameters that are options of `tautrank train`; all others are a --param.
@@ -21,7 +21,7 @@ _OPTIONS = {name: name for name in ("loss", "metric", "engine", "learning_rate")
 _OPTIONS |= {"n_estimators": "trees", "num_leaves": "leaves", "random_state": "seed"}
 
 
-def tables(tuning: Tuning) -> dict[str, ReportTable]:
+def tables(tuning: Tuning) -> dict[str, Table]:
     """Return the table of the best trials, by its title.
 
     Args:
@@ -114,7 +114,7 @@ def best_text(tuning: Tuning) -> str:
     )
 
 
-def _table(tuning: Tuning, trials: Sequence[TunedTrial]) -> ReportTable:
+def _table(tuning: Tuning, trials: Sequence[TunedTrial]) -> Table:
     names = _searched_names(trials)
     metric, spent = str(tuning.metric), ("trees", "grown", "seconds", "error")
     columns = [
@@ -133,7 +133,7 @@ def _table(tuning: Tuning, trials: Sequence[TunedTrial]) -> ReportTable:
             for name, value in t.configuration.items()
         }
         rows.append((*row, *(searched.get(name, Cell("", (None,))) for name in names)))
-    return ReportTable(tuple(columns), tuple(rows))
+    return Table(tuple(columns), tuple(rows))
 
 
 def _searched_names(trials: Sequence[TunedTrial]) -> list[str]:

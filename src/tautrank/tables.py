@@ -7,22 +7,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
-
-from rich import box
-from rich.console import Console, ConsoleOptions
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tautrank.errors import DataError
 from tautrank.files import csv_text
 from tautrank.notebooks import html_table
 
+if TYPE_CHECKING:
+    import rich.table
+    from rich.console import Console, ConsoleOptions
+
 Value: TypeAlias = str | int | float | None
 """What a cell of a CSV file holds; None is an empty cell."""
 Titled: TypeAlias = "tuple[Column, Cell]"
-"""A cell with its column, as `ReportTable.of_rows` takes it."""
+"""A cell with its column, as `Table.of_rows` takes it."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class ReportTable:
+class Table:
     """Columns and rows, and a note on how to read them.
 
     Args:
@@ -86,7 +84,7 @@ class ReportTable:
         rows: one cell per column in each row, with one value per field of the column.
         note: how to read the table.
 
-    >>> table = ReportTable((Column("loss", words=True), Column("ndcg@5")), ((Cell("a_b"), Cell("0.50", (0.5,), "a")),))
+    >>> table = Table((Column("loss", words=True), Column("ndcg@5")), ((Cell("a_b"), Cell("0.50", (0.5,), "a")),))
     >>> print(table.to_csv())
     loss,ndcg@5
     a_b,0.5
@@ -109,9 +107,7 @@ class ReportTable:
                 )
 
     @classmethod
-    def of(
-        cls, titles: Sequence[str], rows: Sequence[Sequence[Value]], note: str = ""
-    ) -> ReportTable:
+    def of(cls, titles: Sequence[str], rows: Sequence[Sequence[Value]], note: str = "") -> Table:
         """Make a table of plain values; a column of nothing but text is aligned left.
 
         Args:
@@ -119,7 +115,7 @@ class ReportTable:
             rows: one value per column in each row.
             note: how to read the table.
 
-        >>> print(ReportTable.of(["loss", "trees"], [["mse", 120], ["xendcg", None]]).to_csv())
+        >>> print(Table.of(["loss", "trees"], [["mse", 120], ["xendcg", None]]).to_csv())
         loss,trees
         mse,120
         xendcg,
@@ -137,7 +133,7 @@ class ReportTable:
         )
 
     @classmethod
-    def of_rows(cls, rows: Sequence[Sequence[Titled]], note: str = "") -> ReportTable:
+    def of_rows(cls, rows: Sequence[Sequence[Titled]], note: str = "") -> Table:
         """Make a table of rows that bring their columns along, the same ones in each.
 
         Args:
@@ -145,7 +141,7 @@ class ReportTable:
             note: how to read the table.
 
         >>> loss, trees = Column("loss", words=True), Column("trees")
-        >>> print(ReportTable.of_rows([[(loss, Cell("mse")), (trees, Cell("120"))]]).to_csv())
+        >>> print(Table.of_rows([[(loss, Cell("mse")), (trees, Cell("120"))]]).to_csv())
         loss,trees
         mse,120
         """
@@ -203,7 +199,9 @@ class ReportTable:
             marks = (superscript.format(c.marks.translate(escapes)) if c.marks else "" for c in row)
             yield [text + mark for text, mark in zip(texts, marks, strict=True)]
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[rich.table.Table]:
         """Print the table with Rich: in a narrow terminal sentences are wrapped, names and numbers
         are not.
 
@@ -239,16 +237,22 @@ class ReportTable:
         whole = 0 if column.words else max(map(len, texts), default=0)
         return max(min(words, room // 3), whole), max(map(len, [column.title, *texts]))
 
-    def _rich(self, shown: dict[int, tuple[int, int]], room: int) -> Table:
+    def _rich(self, shown: dict[int, tuple[int, int]], room: int) -> rich.table.Table:
         """Lay some of the columns out, given the least and the full width of each, in the room
         there is for all.
         """
+        # Rich takes a tenth of a second to import: not before something is printed with it.
+        from rich import box
+        from rich.markup import escape
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
         # The widest columns are wrapped, to the same width where there are several.
         for most in range(max(full for _, full in shown.values()), -1, -1):
             widths = [min(full, max(least, most)) for least, full in shown.values()]
             if sum(widths) <= room:
                 break
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
         for i, width in zip(shown, widths, strict=True):
             justify: Literal["left", "right"] = "left" if self.columns[i].words else "right"
             table.add_column(
@@ -289,3 +293,73 @@ _LATEX = str.maketrans(
     | {"±": r"$\pm$", "\n": " "}
 )
 _MARKDOWN = str.maketrans({"&": "&amp;", "<": "&lt;", "|": r"\|", "\n": " "})
+
+
+# ---- Cells that several tables have: text, numbers, means with deviations, p-values
+
+
+def text_cell(title: str, text: str) -> Titled:
+    """Return a cell of a column of text.
+
+    Args:
+        title: the heading.
+        text: the text.
+    """
+    return Column(title, words=True), Cell(text)
+
+
+def number_cell(title: str, value: float, text: str, *, high_first: bool = True) -> Titled:
+    """Return a cell of a column of numbers.
+
+    Args:
+        title: the heading.
+        value: the number in full.
+        text: the number as a person reads it.
+        high_first: whether the first click on the heading shows the highest values first.
+    """
+    return Column(title, high_first=high_first), Cell(text, (value,))
+
+
+def p_cell(title: str, p: float, text: str | None = None) -> Titled:
+    """Return a cell with a p-value.
+
+    Args:
+        title: the heading.
+        p: the p-value.
+        text: what to show in its place.
+    """
+    return number_cell(title, p, p_text(p) if text is None else text, high_first=False)
+
+
+def p_text(p: float) -> str:
+    """Format a p-value for a table.
+
+    >>> p_text(0.01234), p_text(3e-5), p_text(float("nan"))
+    ('.0123', '<.0001', '-')
+    """
+    return "<.0001" if p < 1e-4 else _without_zero(f"{p:.4f}", p)
+
+
+def difference_text(value: float) -> str:
+    """Format a difference for a table.
+
+    >>> difference_text(0.0123), difference_text(-1.5), difference_text(float("nan"))
+    ('+.0123', '-1.5000', '-')
+    """
+    return _without_zero(f"{value:+.4f}", value)
+
+
+def mean_text(mean: Value, spread: Value) -> str:
+    """Format a mean and its standard deviation for a table.
+
+    >>> mean_text(0.5, 0.0123), mean_text(0.5, float("nan")), mean_text(None, None)
+    ('0.5000 ±.0123', '0.5000', '-')
+    """
+    if missing(mean):
+        return "-"
+    return f"{mean:.4f}" + ("" if missing(spread) else _without_zero(f" ±{spread:.4f}", spread))
+
+
+def _without_zero(text: str, value: Value) -> str:
+    """Drop the zero before the decimal point, which every share has."""
+    return "-" if missing(value) else re.sub(r"^( ±|[+-])?0\.", r"\1.", text)

@@ -7,8 +7,8 @@ from rich.console import Console
 
 from tautrank.errors import DataError
 from tautrank.report.page import TableSection
-from tautrank.report.table import Cell, Column, ReportTable
 from tautrank.report.terminal import as_text
+from tautrank.tables import Cell, Column, Table
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
@@ -21,7 +21,7 @@ def test_a_narrow_table_loses_no_number_and_breaks_no_name(width):
     rows = [[letter, name] for letter, name in zip("ab", names, strict=True)]
     numbers = [[f"0.{i}{j}12 ±.0{i}{j}" for j in range(len(titles))] for i in range(2)]
     cells = tuple(tuple(map(Cell, words + row)) for words, row in zip(rows, numbers, strict=True))
-    lines = as_text(ReportTable(columns, cells), width=width).splitlines()
+    lines = as_text(Table(columns, cells), width=width).splitlines()
     assert max(map(len, lines)) <= width
     for name, row in zip(names, numbers, strict=True):
         found = [line for line in lines if name in line]
@@ -51,7 +51,7 @@ def test_a_table_is_cut_into_as_few_tables_as_fit():
         "9.80",
     )
     columns = tuple(Column(title, words=title == "system") for title in titles)
-    table = ReportTable(columns, (tuple(map(Cell, row)),))
+    table = Table(columns, (tuple(map(Cell, row)),))
     first, second = [
         line.split() for line in as_text(table, width=80).splitlines() if "system" in line
     ]
@@ -60,8 +60,8 @@ def test_a_table_is_cut_into_as_few_tables_as_fit():
 
 
 def test_every_part_of_a_table_says_which_row_it_shows():
-    numbers = ReportTable.of(["trial", *"abcdef"], [[7, *["1234567"] * 6]])
-    words = ReportTable.of(["name", *"abcdef"], [["seven", *["long-words"] * 6]])
+    numbers = Table.of(["trial", *"abcdef"], [[7, *["1234567"] * 6]])
+    words = Table.of(["name", *"abcdef"], [["seven", *["long-words"] * 6]])
     for table, name in ((numbers, "7 "), (words, "seven")):
         lines = [
             line.strip()
@@ -79,7 +79,7 @@ def test_the_longest_sentences_fold_first():
         Cell("not decidable, p .0223"),
         Cell("6"),
     )
-    printed = as_text(ReportTable(columns, (row,)), width=60)
+    printed = as_text(Table(columns, (row,)), width=60)
     assert "not decidable, p .0223" in printed
     assert "xendcg is better than" in printed
     assert "xendcg is better than lambdamart on ndcg@10" not in printed
@@ -87,7 +87,7 @@ def test_the_longest_sentences_fold_first():
 
 def test_latex_and_markdown_escape_what_they_would_read():
     special = "\\ { } $ & # _ % ~ ^ < > ±"
-    latex = ReportTable.of(["name", "n"], [[special, 1.5]]).to_latex()
+    latex = Table.of(["name", "n"], [[special, 1.5]]).to_latex()
     assert (
         r"\textbackslash{} \{ \} \$ \& \# \_ \% \textasciitilde{} \textasciicircum{} \textless{} "
         in latex
@@ -95,19 +95,19 @@ def test_latex_and_markdown_escape_what_they_would_read():
     assert latex.startswith("\\begin{tabular}{lr}\n")
     assert (
         r"arp-loss1 & $-$.05 [$-$1.0, +2.0] & - \\"
-        in ReportTable.of("abc", [["arp-loss1", "-.05 [-1.0, +2.0]", "-"]]).to_latex()
+        in Table.of("abc", [["arp-loss1", "-.05 [-1.0, +2.0]", "-"]]).to_latex()
     )
-    assert "| \\| &lt;b> &amp; | 2 |" in ReportTable.of(["a", "b"], [["| <b> &", 2]]).to_markdown()
+    assert "| \\| &lt;b> &amp; | 2 |" in Table.of(["a", "b"], [["| <b> &", 2]]).to_markdown()
 
 
 def test_rows_that_do_not_fit_their_columns_are_refused():
     with pytest.raises(DataError) as caught:
-        ReportTable.of(["a", "b"], [["x", 1], ["y"]])
+        Table.of(["a", "b"], [["x", 1], ["y"]])
     assert str(caught.value) == "rows: found 1 cells in row 1; expected 2, one per column"
 
 
 def test_the_best_value_is_bold_in_every_form():
-    table = ReportTable((Column("mean"),), ((Cell("0.5", style="bold"),), (Cell("0.4"),)))
+    table = Table((Column("mean"),), ((Cell("0.5", style="bold"),), (Cell("0.4"),)))
     assert "**0.5**" in table.to_markdown()
     assert r"\textbf{0.5}" in table.to_latex()
     assert "*" not in table.to_csv()
