@@ -21,7 +21,7 @@ import numpy as np
 from bench.data_sets import data_folder
 from bench.results import BEFORE, METRICS, REPEATS, SETS, pairs_decided, result_on, significance
 from bench.study_runs import RUNS, StudyRun, run
-from tautrank.experiments.result import FAILS, HOLDS, UNDECIDED, Cell, Judgement, verdict_of
+from tautrank.experiments.result import Cell
 from tautrank.experiments.store import Store
 from tautrank.files import write_whole
 from tautrank.papers.catalogue import CATALOGUE, find_study
@@ -31,6 +31,7 @@ from tautrank.papers.run import StudyStore
 from tautrank.papers.study import Study
 from tautrank.significance.paired import holm
 from tautrank.significance.systems import combined_test
+from tautrank.significance.verdicts import FAILS, HOLDS, UNDECIDED, Judgement, verdict_of
 from tautrank.tables import difference_text, p_text
 
 _SAID = {HOLDS: "holds", FAILS: "**fails**", UNDECIDED: "undecided"}

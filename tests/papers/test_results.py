@@ -27,10 +27,11 @@ from tautrank.experiments.divide import (
 )
 from tautrank.experiments.plan import System
 from tautrank.papers.claims import Better, BetterUnder, GapGrows, Reaches
-from tautrank.papers.results import Advantage, over_trials, own_test
+from tautrank.papers.results import Advantage, own_test
 from tautrank.papers.study import PaperTest
 from tautrank.significance.paired import corrected_resampled_t_test
 from tautrank.significance.systems import resampled_systems_test, systems_test
+from tautrank.significance.verdicts import over_trials
 from tests import study_examples
 from tests.study_examples import TINY
 

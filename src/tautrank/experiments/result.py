@@ -23,7 +23,8 @@ from tautrank.files import PathLike, also_written
 from tautrank.json_values import or_nan
 from tautrank.metrics import Metric, metric
 from tautrank.notebooks import pandas
-from tautrank.significance.systems import Combined, SystemsTest, combined_test, systems_test
+from tautrank.significance.systems import SystemsTest, systems_test
+from tautrank.significance.verdicts import Judgement
 from tautrank.tables import Table
 
 Cell: TypeAlias = tuple[str, str, str]
@@ -31,7 +32,6 @@ Cell: TypeAlias = tuple[str, str, str]
 Place: TypeAlias = tuple[str, str]
 """(condition, system)."""
 
-HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 _CONFIDENCE = 0.95
 
 
@@ -134,93 +134,6 @@ class Failure:
 
     title: str
     error: str
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """The outcome of a test; a number that is not known is NaN.
-
-    Args:
-        test: its name.
-        difference: the mean that is tested against 0.
-        p_value: two-sided, of this test alone.
-        adjusted: the same after Holm's correction over what is tested together.
-        verdict: ``holds``, ``fails`` or ``undecided``, by the adjusted p-value.
-        standard_error, degrees: of the difference.
-        low, high: its confidence interval, at 1 - the level of the test.
-        detectable: the smallest true difference that this test alone finds with 80 % power.
-        note: what a reader of the p-value has to know.
-    """
-
-    test: str
-    difference: float = math.nan
-    p_value: float = math.nan
-    adjusted: float = math.nan
-    verdict: str = UNDECIDED
-    standard_error: float = math.nan
-    degrees: float = math.nan
-    low: float = math.nan
-    high: float = math.nan
-    detectable: float = math.nan
-    note: str = ""
-
-    @classmethod
-    def of(
-        cls,
-        test: str,
-        difference: float,
-        error: float,
-        degrees: float,
-        level: float,
-        note: str = "",
-    ) -> Judgement:
-        """Return the judgement of a difference, given its standard error and degrees of freedom;
-        without a verdict.
-
-        Args:
-            test: the name of the test.
-            difference, error, degrees: the mean, its standard error, and the degrees of freedom of
-                that.
-            level: the level of the test.
-            note: what a reader of the p-value has to know.
-
-        >>> found = Judgement.of("t-test over trials", 0.02, 0.01, 9, 0.05)
-        >>> round(found.p_value, 4), round(found.low, 4), round(found.detectable, 4)
-        (0.0766, -0.0026, 0.0315)
-        """
-        # If all numbers are equal, nothing is left to chance.
-        certain = Combined(
-            difference, error, degrees, float(difference == 0), difference, difference, 0.0
-        )
-        found = combined_test([difference], [error], [degrees], level) if error > 0 else certain
-        return cls(test, **vars(found), adjusted=found.p_value, note=note)
-
-    @classmethod
-    def of_pair(cls, found: SystemsTest, a: int, b: int) -> Judgement:
-        """Return the judgement of one system minus another; not adjusted, and without a verdict.
-
-        Args:
-            found: the test of all systems.
-            a, b: the places of the two.
-        """
-        of_pair = (found.differences, found.standard_errors, found.degrees)
-        difference, error, degrees = (float(each[a, b]) for each in of_pair)
-        return cls.of(
-            "test over queries and trials", difference, error, degrees, found.level, found.note
-        )
-
-    def judged(self, adjusted: float, level: float, sign: int = 1) -> Judgement:
-        """Return the same with a verdict on whether the difference, or with the sign -1 its
-        opposite, is positive.
-
-        Args:
-            adjusted: the p-value after Holm's correction.
-            level: the level of the test.
-            sign: 1, or -1 for a cost.
-        """
-        return replace(
-            self, adjusted=adjusted, verdict=verdict_of(adjusted, sign * self.difference, level)
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -544,34 +457,6 @@ class Comparison(Result):
                 PairTest(better, worse, numbers[0], min(numbers[1:]), max(numbers[1:]), *p)
             )
         return pairs
-
-
-def verdict_of(p: float, mean: float, level: float) -> str:
-    """Return the verdict of a two-sided test on what should be positive.
-
-    >>> verdict_of(0.01, -2.0, 0.05)
-    'fails'
-    """
-    if not p <= level or mean == 0:
-        return UNDECIDED
-    return HOLDS if mean > 0 else FAILS
-
-
-def win_tie_loss(gains: F64) -> tuple[int, int, int]:
-    """Count the queries that gain, stay the same, and lose; a rounding error is no difference.
-
-    Args:
-        gains: one number per query, above 0 if it is better; NaN is left out.
-
-    >>> win_tie_loss(np.array([0.2, 1e-15, -0.1, 0.3, math.nan]))
-    (2, 1, 1)
-    """
-    least = 1e-12
-    return (
-        int((gains >= least).sum()),
-        int((np.abs(gains) < least).sum()),
-        int((gains <= -least).sum()),
-    )
 
 
 def _mean_over_tried(

@@ -15,22 +15,14 @@ import numpy as np
 
 from tautrank.arrays import F64
 from tautrank.experiments.divide import OnItself, queries_of_trial
-from tautrank.experiments.result import (
-    FAILS,
-    HOLDS,
-    UNDECIDED,
-    Cell,
-    CellResult,
-    Comparison,
-    Gathered,
-    Judgement,
-)
+from tautrank.experiments.result import Cell, CellResult, Comparison, Gathered
 from tautrank.metrics import metric
 from tautrank.papers.claims import Better, BetterUnder, Claim
 from tautrank.papers.run import StudyPlan, StudyStore
 from tautrank.papers.study import PaperTest
 from tautrank.significance.paired import holm, paired_t_test, t_tail
 from tautrank.significance.systems import resampled_systems_test
+from tautrank.significance.verdicts import FAILS, HOLDS, UNDECIDED, Judgement, over_trials
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,35 +149,6 @@ def own_test(advantage: Advantage, test: PaperTest) -> Judgement:
         return found
     against = mean < 0 and 1 - p <= test.level
     return replace(found, verdict=HOLDS if p <= test.level else FAILS if against else UNDECIDED)
-
-
-def over_trials(d: F64, overlap: float, level: float) -> Judgement:
-    """Judge by the trials alone: curves, other parts than the test part, and trials that test all
-    queries there are.
-
-    Trials that draw their training queries again have some in common. Nadeau and Bengio's term
-    accounts for that.
-
-    Args:
-        d: one number per trial.
-        overlap: held out over not held out, if trials draw their training data again.
-        level: the significance level.
-
-    >>> round(over_trials(np.array([1.0, 2.0, 3.0]), 1 / 3, 0.05).p_value, 3)
-    0.134
-    """
-    name = "t-test over trials" + (
-        ", which share training queries (Nadeau and Bengio)" if overlap else ""
-    )
-    if d.size < 2:
-        return Judgement(name, float(d.mean()) if d.size else math.nan, note="too few trials")
-    spread = float(d.var(ddof=1))
-    error = (
-        math.sqrt((1 / d.size + overlap) * spread)
-        if spread > (1e-14 * np.abs(d).max()) ** 2
-        else 0.0
-    )
-    return Judgement.of(name, float(d.mean()), error, d.size - 1, level)
 
 
 class _Judged(Gathered):

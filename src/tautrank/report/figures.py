@@ -18,11 +18,11 @@ from numpy.typing import ArrayLike
 from tautrank.arrays import F64, I64, numbers
 from tautrank.errors import DataError, OptionError, require
 from tautrank.experiments.divide import FixedParts, GivenSplits, OnItself, Protocol
-from tautrank.experiments.result import Comparison, win_tie_loss
+from tautrank.experiments.result import Comparison
 from tautrank.json_values import or_none
-from tautrank.papers.results import over_trials
 from tautrank.report.page import FigureSection, Styles, SystemStyle, band_colour, system_styles
 from tautrank.significance.paired import bootstrap_interval
+from tautrank.significance.verdicts import over_trials, win_tie_loss
 
 MOST_POINTS = 50_000
 """Most points of a cloud figure; a browser draws each of them as a shape of its own."""

@@ -13,7 +13,7 @@ import tautrank
 from tautrank.errors import counted
 from tautrank.experiments.data_source import MEMORY
 from tautrank.experiments.plan import System
-from tautrank.experiments.result import FAILS, HOLDS, UNDECIDED, CellResult, Comparison, Result
+from tautrank.experiments.result import CellResult, Comparison, Result
 from tautrank.papers.catalogue import CATALOGUE
 from tautrank.papers.results import StudyResult
 from tautrank.report.figures import require_plotly
@@ -21,6 +21,7 @@ from tautrank.report.page import Code, Facts, Group, Page, Section, TableSection
 from tautrank.report.study_figures import difference_sections, study_figures
 from tautrank.report.tables import facts, power_note, run_table, tables, vary
 from tautrank.report.terminal import command_line
+from tautrank.significance.verdicts import FAILS, HOLDS, UNDECIDED
 from tautrank.tables import Table, difference_text
 
 _MOST_SEEDS = 20  # shown on the page; the seed of the plan gives all of them

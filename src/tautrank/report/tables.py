@@ -13,19 +13,13 @@ import numpy as np
 
 from tautrank.experiments.divide import Change, FixedParts, OwnFolds, Resampling
 from tautrank.experiments.plan import PLAIN
-from tautrank.experiments.result import (
-    UNDECIDED,
-    CellResult,
-    Comparison,
-    Judgement,
-    PairTest,
-    win_tie_loss,
-)
+from tautrank.experiments.result import CellResult, Comparison, PairTest
 from tautrank.json_values import from_json, or_nan
 from tautrank.papers.results import StudyResult
 from tautrank.papers.study import OTHER_DATA
 from tautrank.report.figures import query_gains, same_queries
 from tautrank.report.terminal import EMPTY_QUERIES
+from tautrank.significance.verdicts import UNDECIDED, Judgement, win_tie_loss
 from tautrank.tables import (
     Cell,
     Column,
