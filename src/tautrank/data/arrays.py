@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tautrank.arrays import F32, I64, Array, check_each, check_offsets
-from tautrank.data.columns import (
+from tautrank.data.frames import (
     check_different,
     coded,
     column_names,

@@ -17,7 +17,7 @@ import numpy as np
 
 from tautrank.arrays import F64, Array
 from tautrank.data.arrays import check_words, checked_features
-from tautrank.data.columns import column_names
+from tautrank.data.frames import column_names
 from tautrank.data.letor import read_letor
 from tautrank.data.ranking_data import RankingData, checked_data
 from tautrank.data.text_source import ending, finite_number, read_lines, require_files

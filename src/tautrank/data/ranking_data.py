@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,19 +14,10 @@ from tautrank.arguments import one_or_more, whole
 from tautrank.arrays import F32, I64, Array, check_each, dense, flat_numbers
 from tautrank.data import arrays
 from tautrank.data.arrays import Queries, checked_ids, offsets_from_sizes
-from tautrank.data.columns import (
-    Levels,
-    column_names,
-    column_numbers,
-    empty_cells,
-    is_numeric,
-    with_levels,
-)
+from tautrank.data.frames import Levels, column_names, column_numbers, empty_cells, is_numeric
+from tautrank.data.summary import DataSummary, summarise
 from tautrank.errors import DataError, OptionError, TautrankWarning, counted, unknown
 from tautrank.notebooks import html_table, pandas
-
-if TYPE_CHECKING:
-    from tautrank.data.summary import DataSummary
 
 Names = tuple[str, ...] | None
 
@@ -418,7 +409,7 @@ class RankingData:
             )
             for name in first.categories
         }
-        parts = [with_levels(part, levels, f"parts: part {i}") for i, part in enumerate(parts)]
+        parts = [part.with_levels(levels, f"parts: part {i}") for i, part in enumerate(parts)]
         qids = arrays.joined_ids([part.qids for part in parts])
         if repeated == "error":
             ids, counts = np.unique(qids, return_counts=True)
@@ -464,6 +455,39 @@ class RankingData:
             X.resize(self.n_documents, n_features)
         return replace(self, X=X, feature_names=None, categories={})
 
+    def with_levels(self, levels: Levels, where: str) -> RankingData:
+        """Return the same documents with the codes of other levels; values that are not among them
+        become missing.
+
+        Args:
+            levels: the levels of the same columns.
+            where: what the data is called in errors.
+
+        >>> import pandas as pd
+        >>> colours = pd.DataFrame({"colour": pd.Series(["red", "blue"], dtype="category")})
+        >>> data = RankingData.from_arrays(colours, [0, 1], group=[2])
+        >>> data.with_levels({"colour": ("red", "green")}, "test").X.tolist()
+        [[0.0], [nan]]
+        """
+        if self.categories == levels:
+            return self
+        for name in sorted({*levels} ^ {*self.categories}):
+            kinds = ("numbers", "categories") if name in levels else ("categories", "numbers")
+            raise DataError(
+                f"{where}: column '{name}' holds {kinds[0]}; "
+                f"expected {kinds[1]}, as in the training data"
+            )
+
+        X = self.X.copy()
+        for name, new_levels in levels.items():
+            code_by_level = {level: code for code, level in enumerate(new_levels)}
+            new_codes = [code_by_level.get(level, np.nan) for level in self.categories[name]]
+            new_codes.append(np.nan)  # the code of a missing value is -1, the last one
+            column = (self.feature_names or ()).index(name)
+            old_codes = np.nan_to_num(X[:, column], nan=-1.0).astype(np.int64)
+            X[:, column] = np.array(new_codes)[old_codes]
+        return replace(self, X=X, categories=levels)
+
     @property
     def document_names(self) -> Array:
         """What to call the documents: their ids, or d1, d2, ... by their rows in the source if they
@@ -500,9 +524,7 @@ class RankingData:
         >>> print(RankingData.from_arrays([[1.0], [2.0], [2.0]], [0, 2, 1], group=[1, 2]).describe().empty_queries)
         1
         """
-        from tautrank.data.summary import summarise
-
-        return summarise(self)
+        return summarise(self.X, self.labels, self.offsets)
 
 
 def checked_data(name: str, given: object) -> RankingData:

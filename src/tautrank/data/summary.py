@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tautrank.arrays import Array, query_of
-from tautrank.data.ranking_data import RankingData
+from tautrank.arrays import F32, I64, Array, query_of
 from tautrank.notebooks import html_table
 
 _MOST_LABELS_LISTED = 20
@@ -98,42 +97,64 @@ class DataSummary:
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 
 
-def summarise(data: RankingData) -> DataSummary:
+def summarise(X: Any, labels: F32, offsets: I64) -> DataSummary:
     """Count what :class:`DataSummary` lists, by passes over the features and a sort of hashes of
     their rows.
+
+    Args:
+        X: the features, dense or CSR.
+        labels: one per document.
+        offsets: ``n_queries + 1`` positions: where the documents of each query begin.
     """
-    sizes = data.sizes
-    lengths = sizes if sizes.size else np.zeros(1, np.int64)
-    values, counts = np.unique(data.labels, return_counts=True)
-    filled = sizes > 0
-    highest, lowest = np.zeros((2, sizes.size))
-    for extreme, of in ((highest, np.maximum), (lowest, np.minimum)):
-        extreme[filled] = of.reduceat(data.labels, data.offsets[:-1][filled])
-    duplicates, contradicting = _duplicates(data)
-    stored = data.X if isinstance(data.X, np.ndarray) else data.X.data
+    highest, lowest = _extreme_labels(labels, offsets)
+    duplicate_rows, contradicting_rows = _duplicates(X, labels, offsets)
+    is_dense = isinstance(X, np.ndarray)
+    entries = X if is_dense else X.data
+    n_documents, n_features = X.shape
     return DataSummary(
-        queries=data.n_queries,
-        documents=data.n_documents,
-        features=data.n_features,
-        labels=None
-        if values.size > _MOST_LABELS_LISTED
-        else dict(zip(values.tolist(), counts.tolist(), strict=True)),
-        label_range=(float(values[0]), float(values[-1])) if values.size else (0.0, 0.0),
-        list_length=(
-            int(lengths.min()),
-            float(np.median(lengths)),
-            float(lengths.mean()),
-            int(lengths.max()),
-        ),
+        queries=offsets.size - 1,
+        documents=n_documents,
+        features=n_features,
+        labels=_label_counts(labels),
+        label_range=(float(labels.min()), float(labels.max())) if labels.size else (0.0, 0.0),
+        list_length=_list_lengths(offsets),
         empty_queries=int(np.count_nonzero(highest == 0)),
         constant_queries=int(np.count_nonzero(highest == lowest)),
-        duplicate_rows=duplicates,
-        contradicting_rows=contradicting,
-        missing_values=sum(int(np.isnan(part).sum()) for part in _pieces(stored)),
-        constant_features=_constant_features(data.X),
-        sparse=not isinstance(data.X, np.ndarray),
-        density=int(np.count_nonzero(stored)) / max(1, data.n_documents * data.n_features),
+        duplicate_rows=duplicate_rows,
+        contradicting_rows=contradicting_rows,
+        missing_values=sum(int(np.isnan(part).sum()) for part in _pieces(entries)),
+        constant_features=_constant_features(X),
+        sparse=not is_dense,
+        density=int(np.count_nonzero(entries)) / max(1, n_documents * n_features),
     )
+
+
+def _label_counts(labels: F32) -> dict[float, int] | None:
+    """Return the number of documents of each label; None if there are too many labels to list."""
+    values, counts = np.unique(labels, return_counts=True)
+    if values.size > _MOST_LABELS_LISTED:
+        return None
+    return dict(zip(values.tolist(), counts.tolist(), strict=True))
+
+
+def _list_lengths(offsets: I64) -> tuple[int, float, float, int]:
+    """Return the shortest, median, mean and longest number of documents of a query."""
+    lengths = np.diff(offsets)
+    if not lengths.size:
+        return 0, 0.0, 0.0, 0
+    median, mean = float(np.median(lengths)), float(lengths.mean())
+    return int(lengths.min()), median, mean, int(lengths.max())
+
+
+def _extreme_labels(labels: F32, offsets: I64) -> tuple[Array, Array]:
+    """Return the highest and the lowest label of each query, 0 where a query has no documents."""
+    starts = offsets[:-1]
+    has_documents = np.diff(offsets) > 0
+    highest = np.zeros(starts.size)
+    lowest = np.zeros(starts.size)
+    highest[has_documents] = np.maximum.reduceat(labels, starts[has_documents])
+    lowest[has_documents] = np.minimum.reduceat(labels, starts[has_documents])
+    return highest, lowest
 
 
 def _pieces(X: Array) -> list[Array]:
@@ -170,14 +191,20 @@ def _bits(values: Array) -> npt.NDArray[np.uint64]:
     return positive.view(np.uint32 if values.itemsize == 4 else np.uint64).astype(np.uint64)
 
 
-def _duplicates(data: RankingData) -> tuple[int, int]:
+def _duplicates(X: Any, labels: F32, offsets: I64) -> tuple[int, int]:
     """Count documents equal to an earlier one of their query, and those among them with another
     label.
     """
-    if data.n_documents == 0 or data.n_features == 0:
+    n_documents, n_features = X.shape
+    if n_documents == 0 or n_features == 0:
         return 0, 0
-    keys = np.column_stack([query_of(data.offsets).astype(np.uint64), _row_hashes(data.X)])
+
+    keys = np.column_stack([query_of(offsets).astype(np.uint64), _row_hashes(X)])
     order = np.lexsort(keys.T)  # stable: earlier documents come first among equals
-    same = np.append(False, (keys[order[1:]] == keys[order[:-1]]).all(axis=1))
-    first = order[np.maximum.accumulate(np.where(same, 0, np.arange(order.size)))]
-    return int(same.sum()), int((same & (data.labels[first] != data.labels[order])).sum())
+    repeats_last = (keys[order[1:]] == keys[order[:-1]]).all(axis=1)
+    is_duplicate = np.append(False, repeats_last)
+
+    run_start = np.where(is_duplicate, 0, np.arange(n_documents))
+    first_of_run = order[np.maximum.accumulate(run_start)]
+    has_other_label = labels[first_of_run] != labels[order]
+    return int(is_duplicate.sum()), int((is_duplicate & has_other_label).sum())

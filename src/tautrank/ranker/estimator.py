@@ -15,7 +15,6 @@ from sklearn.exceptions import NotFittedError
 from tautrank.arguments import job_count, one_or_more, whole
 from tautrank.arrays import F64, Array, dense, query_of, ranks_in
 from tautrank.data import RankingData, StreamedRows
-from tautrank.data.columns import with_levels
 from tautrank.engines import DEFAULT_ENGINE, Callback, Settings, Task, engine_for, read_loss
 from tautrank.engines.boosting import fit
 from tautrank.engines.committee import Committee, CommitteeEngine
@@ -624,4 +623,4 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         inputs.check_columns(
             where, data.n_features, data.feature_names, self.n_features_in_, fitted, "as in fit"
         )
-        return with_levels(data, self.categories_, where)
+        return data.with_levels(self.categories_, where)

@@ -15,7 +15,6 @@ from tautrank.arguments import one_or_more, whole
 from tautrank.arrays import F32, F64, check_weights, numbers
 from tautrank.data import RankingData, StreamedRows
 from tautrank.data.arrays import checked_features, checked_queries
-from tautrank.data.columns import with_levels
 from tautrank.data.distributed import DistributedData
 from tautrank.data.ranking_data import Names
 from tautrank.engines import AnyLoss, NativeLoss, members_of, read_loss
@@ -219,7 +218,7 @@ def _one_set(valid: Any, queries: Mapping[str, Any], train: RankingData) -> Rank
     check_columns(
         "eval_set", valid.n_features, valid.feature_names, *known, "as in the training data"
     )
-    return with_levels(valid, train.categories, "eval_set")
+    return valid.with_levels(train.categories, "eval_set")
 
 
 def _pairs(X: Any, y: Any) -> Any:

@@ -24,7 +24,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from tautrank.data.columns import Levels, level_text
+from tautrank.data.frames import Levels, level_text
 from tautrank.data.ranking_data import Names
 from tautrank.engines import FittedModel, NativeLoss, Record
 from tautrank.engines.base import read_model
