@@ -31,7 +31,7 @@ from tautrank.papers.run import StudyStore
 from tautrank.papers.study import Study
 from tautrank.significance.paired import holm
 from tautrank.significance.systems import combined_test
-from tautrank.significance.verdicts import FAILS, HOLDS, UNDECIDED, Judgement, verdict_of
+from tautrank.significance.verdicts import FAILS, HOLDS, UNDECIDED, TestOutcome, verdict_of
 from tautrank.tables import difference_text, p_text
 
 _SAID = {HOLDS: "holds", FAILS: "**fails**", UNDECIDED: "undecided"}
@@ -71,8 +71,8 @@ def comparisons(study: Study) -> Iterator[tuple[Claim, tuple[Cell, ...]]]:
             yield claim, cells
 
 
-def together(parts: Sequence[Judgement], level: float) -> Judgement:
-    """One judgement from those of folds or data sets; Holm's correction is left to `adjusted`."""
+def together(parts: Sequence[TestOutcome], level: float) -> TestOutcome:
+    """One outcome from those of folds or data sets; Holm's correction is left to `adjusted`."""
     sure = [part for part in parts if part.standard_error > 0 and part.degrees > 0]
     if len(parts) == 1 or not sure:
         return parts[0]
@@ -91,8 +91,8 @@ def together(parts: Sequence[Judgement], level: float) -> Judgement:
     )
 
 
-def adjusted(judged: Sequence[Judgement], level: float) -> list[Judgement]:
-    """The judgements of all comparisons of a study, Holm-adjusted, and their verdicts."""
+def adjusted(judged: Sequence[TestOutcome], level: float) -> list[TestOutcome]:
+    """The outcomes of all comparisons of a study, Holm-adjusted, and their verdicts."""
     known = [i for i, one in enumerate(judged) if not math.isnan(one.p_value)]
     corrected = (
         dict(zip(known, holm([judged[i].p_value for i in known]).tolist(), strict=True))
@@ -106,8 +106,8 @@ def adjusted(judged: Sequence[Judgement], level: float) -> list[Judgement]:
     ]
 
 
-def decided(study: Study, by_part: Sequence[Sequence[Judgement]]) -> list[Judgement]:
-    """The comparisons of a study over folds or data sets: for each part one judgement per
+def decided(study: Study, by_part: Sequence[Sequence[TestOutcome]]) -> list[TestOutcome]:
+    """The comparisons of a study over folds or data sets: for each part one outcome per
     comparison.
     """
     return adjusted(
@@ -169,7 +169,7 @@ def counted(verdicts: Sequence[str]) -> str:
     return f"of {len(verdicts)}: {said}"
 
 
-def numbers(judged: Judgement) -> list[str]:
+def numbers(judged: TestOutcome) -> list[str]:
     """The cells of a row: found, its interval, verdict, p, and what could be found."""
     interval = f"{difference_text(judged.low)} to {difference_text(judged.high)}"
     found = difference_text(judged.difference)
@@ -192,7 +192,7 @@ class Page:
 
     def __init__(self, study: Study, runs: dict[StudyRun, list[StudyResult]]) -> None:
         self.study, self.runs = study, runs
-        self.by_run: dict[StudyRun, dict[str, Judgement]] = {}
+        self.by_run: dict[StudyRun, dict[str, TestOutcome]] = {}
         for one, results in runs.items():
             judged = decided(study, [[v.tested for v in result.verdicts] for result in results])
             self.by_run[one] = dict(
@@ -214,8 +214,8 @@ class Page:
         known = {sentence for judged in self.by_run.values() for sentence in judged}
         return [sentence for sentence in order if sentence in known]
 
-    def rows(self, sentence: str) -> Iterator[tuple[str, Judgement]]:
-        """The judgement of a comparison on each data set, then on all together."""
+    def rows(self, sentence: str) -> Iterator[tuple[str, TestOutcome]]:
+        """The outcome of a comparison on each data set, then on all together."""
         for one, judged in self.by_run.items():
             if sentence in judged:
                 yield f"[{one.where}](studies/{one.name}.md)", judged[sentence]

@@ -108,27 +108,27 @@ def holm(p_values):
 def test_queries_are_averaged_over_the_trials_that_tested_them(result):
     expected = [resampled_systems_test(in_place(result.plan, c), 0.25) for c in ("clean", "noisy")]
     found = [result.cell(c, "listnet", "ndcg@5").tested for c in ("clean", "noisy")]
-    assert [judgement.p_value for judgement in found] == pytest.approx(
+    assert [outcome.p_value for outcome in found] == pytest.approx(
         [test.p_values[0, 1] for test in expected]
     )
-    assert [judgement.adjusted for judgement in found] == pytest.approx(
+    assert [outcome.adjusted for outcome in found] == pytest.approx(
         holm([j.p_value for j in found])
     )
     assert found[0].test == "test over queries and trials"
-    for judgement, test, condition in zip(found, expected, ("clean", "noisy"), strict=True):
+    for outcome, test, condition in zip(found, expected, ("clean", "noisy"), strict=True):
         d = np.subtract(*in_place(result.plan, condition))
         by_query = [
             np.mean(of_query[~np.isnan(of_query)])
             for of_query in d.T
             if not np.isnan(of_query).all()
         ]
-        assert judgement.difference == pytest.approx(np.mean(by_query))
-        assert (judgement.standard_error, judgement.degrees) == (
+        assert outcome.difference == pytest.approx(np.mean(by_query))
+        assert (outcome.standard_error, outcome.degrees) == (
             test.standard_errors[0, 1],
             test.degrees[0, 1],
         )
-        assert (judgement.low, judgement.high) == pytest.approx((test.low[0, 1], test.high[0, 1]))
-        assert judgement.detectable == pytest.approx(test.detectable)
+        assert (outcome.low, outcome.high) == pytest.approx((test.low[0, 1], test.high[0, 1]))
+        assert outcome.detectable == pytest.approx(test.detectable)
     costs = resampled_systems_test(in_place(result.plan, "clean", "arp"), 0.25)
     cost = result.cell("clean", "listnet", "arp").tested
     assert (cost.difference, cost.low) == pytest.approx((costs.differences[0, 1], costs.low[0, 1]))
@@ -154,9 +154,9 @@ def test_verdicts_of_all_claims(result):
         assert verdict.tested.p_value == pytest.approx(test.p_values[0, 1])
         assert verdict.tested.difference == pytest.approx(test.differences[0, 1])
         assert verdict.tested.adjusted == pytest.approx(p)
-        for judgement in (verdict.own, verdict.tested):
-            decided = "holds" if judgement.difference > 0 else "fails"
-            assert judgement.verdict == (decided if judgement.adjusted <= 0.05 else "undecided")
+        for outcome in (verdict.own, verdict.tested):
+            decided = "holds" if outcome.difference > 0 else "fails"
+            assert outcome.verdict == (decided if outcome.adjusted <= 0.05 else "undecided")
     assert {v.own.verdict for v in result.verdicts[:2]} == {"holds"}
     text = " ".join(result.to_markdown().split())
     for verdict in result.verdicts:

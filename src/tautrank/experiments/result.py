@@ -24,7 +24,7 @@ from tautrank.json_values import or_nan
 from tautrank.metrics import Metric, metric
 from tautrank.notebooks import pandas
 from tautrank.significance.systems import SystemsTest, systems_test
-from tautrank.significance.verdicts import Judgement
+from tautrank.significance.verdicts import TestOutcome
 from tautrank.tables import Table
 
 Cell: TypeAlias = tuple[str, str, str]
@@ -165,8 +165,8 @@ class CellResult:
     printed: float | None = None
     printed_spread: float | None = None
     tried: float = math.nan
-    own: Judgement | None = None
-    tested: Judgement | None = None
+    own: TestOutcome | None = None
+    tested: TestOutcome | None = None
 
     @property
     def mean(self) -> float:
@@ -336,9 +336,10 @@ class Comparison(Result):
         found = self.test(m)
         if found is None or index == baseline:
             return cell
-        tested = Judgement.of_pair(found, index, baseline)
+        tested = TestOutcome.of_pair(found, index, baseline)
         return replace(
-            cell, tested=tested.judged(float(found.adjusted[index, baseline]), self.alpha, m.sign)
+            cell,
+            tested=tested.with_verdict(float(found.adjusted[index, baseline]), self.alpha, m.sign),
         )
 
     @property

@@ -22,7 +22,7 @@ from tautrank.papers.run import StudyPlan, StudyStore
 from tautrank.papers.study import PaperTest
 from tautrank.significance.paired import holm, paired_t_test, t_tail
 from tautrank.significance.systems import resampled_systems_test
-from tautrank.significance.verdicts import FAILS, HOLDS, UNDECIDED, Judgement, over_trials
+from tautrank.significance.verdicts import FAILS, HOLDS, UNDECIDED, TestOutcome, over_trials
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,16 +50,16 @@ class Verdict:
     Args:
         sentence: the claim.
         trials: the number of trials that count.
-        own: the judgement of the paper's own test on what should be positive.
-        tested: the judgement of the test over queries and trials, Holm-adjusted over the study's
+        own: the outcome of the paper's own test on what should be positive.
+        tested: the outcome of the test over queries and trials, Holm-adjusted over the study's
             claims.
         text: the paper's words, if they are given.
     """
 
     sentence: str
     trials: int
-    own: Judgement
-    tested: Judgement
+    own: TestOutcome
+    tested: TestOutcome
     text: str = ""
 
 
@@ -114,7 +114,7 @@ def collect(store: StudyStore) -> StudyResult:
     )
 
 
-def own_test(advantage: Advantage, test: PaperTest) -> Judgement:
+def own_test(advantage: Advantage, test: PaperTest) -> TestOutcome:
     """Judge as the paper did.
 
     Two intervals at level a, each the mean ± t(a) standard errors, touch where the difference of
@@ -135,7 +135,7 @@ def own_test(advantage: Advantage, test: PaperTest) -> Judgement:
         d = advantage.queries[0] if len(advantage.queries) else np.zeros(0)
         d = d[~np.isnan(d)]
     if d.size < 2:
-        return Judgement(name)
+        return TestOutcome(name)
     mean = float(d.mean())
     if test.kind == "intervals" and advantage.sides is not None and test.over == "trials":
         name = "intervals over trials"
@@ -144,7 +144,7 @@ def own_test(advantage: Advantage, test: PaperTest) -> Judgement:
         p = t_tail(t, d.size - 1, "two-sided")
     else:
         p = paired_t_test(d, np.zeros_like(d), "greater" if test.one_sided else "two-sided").p_value
-    found = Judgement(name, mean, p).judged(p, test.level)
+    found = TestOutcome(name, mean, p).with_verdict(p, test.level)
     if not test.one_sided:
         return found
     against = mean < 0 and 1 - p <= test.level
@@ -191,8 +191,8 @@ class _Judged(Gathered):
 
     def judge(
         self, compared: Sequence[tuple[Claim, tuple[Cell, ...]]]
-    ) -> list[tuple[Advantage, Judgement, Judgement]]:
-        """The advantages of comparisons, each with the judgements of the paper's test and of the
+    ) -> list[tuple[Advantage, TestOutcome, TestOutcome]]:
+        """The advantages of comparisons, each with the outcomes of the paper's test and of the
         one over queries.
 
         The latter counts all of the comparisons, by Holm's method.
@@ -203,14 +203,16 @@ class _Judged(Gathered):
             self._test(claim, cells, each)
             for (claim, cells), each in zip(compared, advantages, strict=True)
         ]
-        adjusted = holm([judgement.p_value for judgement in tested]).tolist() if tested else []
-        judged = [found.judged(p, test.level) for found, p in zip(tested, adjusted, strict=True)]
+        adjusted = holm([outcome.p_value for outcome in tested]).tolist() if tested else []
+        judged = [
+            found.with_verdict(p, test.level) for found, p in zip(tested, adjusted, strict=True)
+        ]
         return [
             (each, own_test(each, test), found)
             for each, found in zip(advantages, judged, strict=True)
         ]
 
-    def _test(self, claim: Claim, cells: tuple[Cell, ...], advantage: Advantage) -> Judgement:
+    def _test(self, claim: Claim, cells: tuple[Cell, ...], advantage: Advantage) -> TestOutcome:
         """Test an advantage over queries and trials; over trials alone if all queries are there, or
         none are known.
 
@@ -237,8 +239,8 @@ class _Judged(Gathered):
         values = self._in_place(arrays, trials)
         if np.count_nonzero(~np.isnan(values[0]).all(axis=0)) < 2:
             mean = float(advantage.trials.mean()) if trials else math.nan
-            return Judgement("test over queries and trials", mean, note="too few queries")
-        return Judgement.of_pair(
+            return TestOutcome("test over queries and trials", mean, note="too few queries")
+        return TestOutcome.of_pair(
             resampled_systems_test(values, self.overlap, level=study.test.level), 0, 1
         )
 
@@ -351,8 +353,8 @@ def _verdicts(gathered: _Judged) -> tuple[Verdict, ...]:
     )
 
 
-def _turned(found: Judgement) -> Judgement:
-    """The judgement of a cost, in its own direction."""
+def _turned(found: TestOutcome) -> TestOutcome:
+    """The outcome of a cost, in its own direction."""
     return replace(found, difference=-found.difference, low=-found.high, high=-found.low)
 
 

@@ -19,7 +19,7 @@ from tautrank.papers.results import StudyResult
 from tautrank.papers.study import OTHER_DATA
 from tautrank.report.figures import query_gains, same_queries
 from tautrank.report.terminal import EMPTY_QUERIES
-from tautrank.significance.verdicts import UNDECIDED, Judgement, win_tie_loss
+from tautrank.significance.verdicts import UNDECIDED, TestOutcome, win_tie_loss
 from tautrank.tables import (
     Cell,
     Column,
@@ -87,7 +87,7 @@ def to_latex(result: Comparison) -> str:
     if isinstance(result, StudyResult):
         for v in result.verdicts:
             lines.append(
-                f"% {v.sentence}: {_judgement_text(v.tested)}; by the paper's test: {_judgement_text(v.own)}"
+                f"% {v.sentence}: {_outcome_text(v.tested)}; by the paper's test: {_outcome_text(v.own)}"
             )
     lines += [f"% failed: {failure.title}: {failure.error}" for failure in result.failures]
     return "\n".join([*lines, ""])
@@ -166,7 +166,7 @@ def to_dict(result: Comparison) -> dict[str, Any]:
             "compared": result.pairs,
         }
         found = {**how, **found, "remarks": result.remarks, "pairs": pairs}
-    # Through JSON and back: verdicts and judgements as dictionaries, tuples as lists, NaN and
+    # Through JSON and back: verdicts and outcomes as dictionaries, tuples as lists, NaN and
     # infinities as None.
     return dict(json.loads(json.dumps(found, default=vars), parse_constant=lambda _: None))
 
@@ -336,12 +336,12 @@ def _seen(result: Comparison, cells: Sequence[CellResult]) -> str:
 
 
 def power_note(
-    judged: Mapping[str, Sequence[Judgement]], level: float, compared: int | None = None
+    judged: Mapping[str, Sequence[TestOutcome]], level: float, compared: int | None = None
 ) -> str:
     """Return what tests could have seen, in words; empty if nothing was left to chance.
 
     Args:
-        judged: the judgements that stand together, by metric.
+        judged: the outcomes that stand together, by metric.
         level: the level of the tests.
         compared: the number of comparisons that Holm's method counts; by default those given.
     """
@@ -350,7 +350,7 @@ def power_note(
         if known := [one for one in each if one.standard_error > 0]:
             for found, at in ((alone, level), (first, level / (compared or len(each)))):
                 seen = (
-                    Judgement.of("", 0.0, one.standard_error, one.degrees, at).detectable
+                    TestOutcome.of("", 0.0, one.standard_error, one.degrees, at).detectable
                     for one in known
                 )
                 found[name] = difference_text(max(seen))[1:]
@@ -474,7 +474,7 @@ def _baseline_cells(result: Comparison, cell: CellResult) -> list[Titled]:
     """The difference from the baseline with its tests, what could have been seen, and the queries
     won and lost.
     """
-    study, judged = result.plan.study, cell.tested or Judgement("")
+    study, judged = result.plan.study, cell.tested or TestOutcome("")
     tests = ((OWN_MARK, cell.own), (MARK, cell.tested))
     marks = "".join(mark for mark, test in tests if test and test.verdict != UNDECIDED)
     p = Cell(p_text(judged.adjusted) if cell.tested else "", (judged.adjusted, judged.p_value))
@@ -492,7 +492,7 @@ def _baseline_cells(result: Comparison, cell: CellResult) -> list[Titled]:
     return [*cells, (Column("w/t/l", ("won", "tied", "lost"), high_first=True), won)]
 
 
-def _difference_cell(title: str, judged: Judgement | PairTest, marks: str = "") -> Titled:
+def _difference_cell(title: str, judged: TestOutcome | PairTest, marks: str = "") -> Titled:
     numbers = (judged.difference, judged.low, judged.high)
     text = "" if math.isnan(judged.difference) else difference_text(judged.difference)
     if not math.isnan(judged.low):
@@ -503,7 +503,7 @@ def _difference_cell(title: str, judged: Judgement | PairTest, marks: str = "") 
     )
 
 
-def _detectable_cell(judged: Judgement) -> Titled:
+def _detectable_cell(judged: TestOutcome) -> Titled:
     value = judged.detectable
     return number_cell(
         "detectable",
@@ -569,7 +569,7 @@ def claim_table(result: StudyResult) -> Table:
         row += [text_cell("verdict", v.tested.verdict), _difference_cell("advantage", v.tested)]
         row += [p_cell("p", v.tested.adjusted), _detectable_cell(v.tested)]
         column = Column("paper's test", ("p own", "verdict own"), words=True)
-        row.append((column, Cell(_judgement_text(v.own), (v.own.p_value, v.own.verdict))))
+        row.append((column, Cell(_outcome_text(v.own), (v.own.p_value, v.own.verdict))))
         rows.append([*row, number_cell("trials", v.trials, str(v.trials))])
     own, tested = (
         " or ".join(dict.fromkeys(getattr(v, n).test for v in result.verdicts))
@@ -587,8 +587,8 @@ def claim_table(result: StudyResult) -> Table:
     return Table.of_rows(rows, note)
 
 
-def _judgement_text(judgement: Judgement) -> str:
-    return f"{judgement.verdict}, p {p_text(judgement.adjusted)}"
+def _outcome_text(outcome: TestOutcome) -> str:
+    return f"{outcome.verdict}, p {p_text(outcome.adjusted)}"
 
 
 # ---- What was trained

@@ -16,7 +16,7 @@ HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 
 
 @dataclass(frozen=True)
-class Judgement:
+class TestOutcome:
     """The outcome of a test; a number that is not known is NaN.
 
     Args:
@@ -52,8 +52,8 @@ class Judgement:
         degrees: float,
         level: float,
         note: str = "",
-    ) -> Judgement:
-        """Return the judgement of a difference, given its standard error and degrees of freedom;
+    ) -> TestOutcome:
+        """Return the outcome of a difference, given its standard error and degrees of freedom;
         without a verdict.
 
         Args:
@@ -63,7 +63,7 @@ class Judgement:
             level: the level of the test.
             note: what a reader of the p-value has to know.
 
-        >>> found = Judgement.of("t-test over trials", 0.02, 0.01, 9, 0.05)
+        >>> found = TestOutcome.of("t-test over trials", 0.02, 0.01, 9, 0.05)
         >>> round(found.p_value, 4), round(found.low, 4), round(found.detectable, 4)
         (0.0766, -0.0026, 0.0315)
         """
@@ -75,8 +75,8 @@ class Judgement:
         return cls(test, **vars(found), adjusted=found.p_value, note=note)
 
     @classmethod
-    def of_pair(cls, found: SystemsTest, a: int, b: int) -> Judgement:
-        """Return the judgement of one system minus another; not adjusted, and without a verdict.
+    def of_pair(cls, found: SystemsTest, a: int, b: int) -> TestOutcome:
+        """Return the outcome of one system minus another; not adjusted, and without a verdict.
 
         Args:
             found: the test of all systems.
@@ -88,7 +88,7 @@ class Judgement:
             "test over queries and trials", difference, error, degrees, found.level, found.note
         )
 
-    def judged(self, adjusted: float, level: float, sign: int = 1) -> Judgement:
+    def with_verdict(self, adjusted: float, level: float, sign: int = 1) -> TestOutcome:
         """Return the same with a verdict on whether the difference, or with the sign -1 its
         opposite, is positive.
 
@@ -102,7 +102,7 @@ class Judgement:
         )
 
 
-def over_trials(d: F64, overlap: float, level: float) -> Judgement:
+def over_trials(d: F64, overlap: float, level: float) -> TestOutcome:
     """Judge by the trials alone: curves, other parts than the test part, and trials that test all
     queries there are.
 
@@ -121,14 +121,14 @@ def over_trials(d: F64, overlap: float, level: float) -> Judgement:
         ", which share training queries (Nadeau and Bengio)" if overlap else ""
     )
     if d.size < 2:
-        return Judgement(name, float(d.mean()) if d.size else math.nan, note="too few trials")
+        return TestOutcome(name, float(d.mean()) if d.size else math.nan, note="too few trials")
     spread = float(d.var(ddof=1))
     error = (
         math.sqrt((1 / d.size + overlap) * spread)
         if spread > (1e-14 * np.abs(d).max()) ** 2
         else 0.0
     )
-    return Judgement.of(name, float(d.mean()), error, d.size - 1, level)
+    return TestOutcome.of(name, float(d.mean()), error, d.size - 1, level)
 
 
 def verdict_of(p: float, mean: float, level: float) -> str:
