@@ -19,7 +19,7 @@ QUERIES = "simulated:mslr:60,mean_length=6"
 @pytest.fixture
 def without_drawing(monkeypatch):
     """Pages without the program that draws: a hundredth of the size, and quick to read."""
-    monkeypatch.setattr("tautrank.report.figures.plotly_javascript", lambda: "// draws")
+    monkeypatch.setattr("tautrank.report.page.plotly_javascript", lambda: "// draws")
 
 
 @pytest.fixture(scope="session")

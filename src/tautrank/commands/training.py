@@ -320,7 +320,7 @@ def compare(
     judges = options.metrics_of(metrics, DEFAULT_METRICS, like=like)
     tested: dict[str, Any] = {"alpha": alpha, "pairs": "all" if all_pairs else "baseline"}
     if report is not None:
-        from tautrank.report.figures import require_plotly
+        from tautrank.report.plotly_script import require_plotly
 
         require_plotly()  # before any training
     for written in filter(None, (html, report)):

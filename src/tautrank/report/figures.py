@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import html
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,20 +15,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arrays import F64, I64, numbers
-from tautrank.errors import DataError, OptionError, require
+from tautrank.errors import DataError, OptionError
 from tautrank.experiments.divide import FixedParts, GivenSplits, OnItself, Protocol
 from tautrank.experiments.result import Comparison
 from tautrank.json_values import or_none
 from tautrank.report.page import FigureSection, Styles, SystemStyle, band_colour, system_styles
+from tautrank.report.plotly_script import require_plotly
 from tautrank.significance.paired import bootstrap_interval
 from tautrank.significance.verdicts import over_trials, win_tie_loss
 
 MOST_POINTS = 50_000
 """Most points of a cloud figure; a browser draws each of them as a shape of its own."""
-
-# Control characters that HTML does not allow; in JavaScript they stand in literals, where an escape
-# means the same.
-_FORBIDDEN = re.compile(r"((?<!\\)(?:\\\\)*)\\?([\x01-\x08\x0b\x0e-\x1f\x7f-\x9f])")
 
 MOST_BARS = 240
 """Most bars of one panel; more would be narrower than a pixel of a phone."""
@@ -73,22 +69,6 @@ class Curve:
                     field,
                     numbers(f"{field} of {self.name!r}", given, "place", np.size(self.x)),
                 )
-
-
-def require_plotly() -> Any:
-    """Return Plotly's graph objects, or raise an error that says how to install it."""
-    return require("plotly.graph_objects", "figures in a page need Plotly", "report")
-
-
-def plotly_javascript() -> str:
-    """Return the program that draws the figures in a browser, ready to be part of the page."""
-    require_plotly()
-    from plotly.offline import get_plotlyjs
-
-    # A browser sees line ends as \n whatever the file has, and the page names the hash of what the
-    # browser sees.
-    text = str(get_plotlyjs()).replace("\r\n", "\n").replace("</script", "<\\/script")
-    return _FORBIDDEN.sub(lambda found: f"{found[1]}\\x{ord(found[2]):02x}", text)
 
 
 def curve_figure(

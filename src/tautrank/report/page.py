@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tautrank.errors import DataError, OptionError, counted
 from tautrank.files import PathLike, also_written
+from tautrank.report.plotly_script import plotly_javascript
 from tautrank.tables import Cell, Column, Table, missing
 
 _LONG_TEXT = 30  # from this length on, the text of a cell is a sentence rather than a name
@@ -141,8 +142,6 @@ class FigureSection(Section):
 
     def scripts(self) -> tuple[str, ...]:
         """Return Plotly."""
-        from tautrank.report.figures import plotly_javascript
-
         return (plotly_javascript(),)
 
 

@@ -16,8 +16,8 @@ from tautrank.experiments.plan import System
 from tautrank.experiments.result import CellResult, Comparison, Result
 from tautrank.papers.catalogue import CATALOGUE
 from tautrank.papers.results import StudyResult
-from tautrank.report.figures import require_plotly
 from tautrank.report.page import Code, Facts, Group, Page, Section, TableSection, Text
+from tautrank.report.plotly_script import require_plotly
 from tautrank.report.study_figures import difference_sections, study_figures
 from tautrank.report.tables import facts, power_note, run_table, tables, vary
 from tautrank.report.terminal import command_line

@@ -19,6 +19,7 @@ from tautrank.papers.study import Study
 from tautrank.report import figures
 from tautrank.report.figures import Curve, curve_figure, interval_over_trials, same_queries
 from tautrank.report.page import FigureSection, Styles, system_styles
+from tautrank.report.plotly_script import require_plotly
 from tautrank.report.tables import own_metrics
 
 Sections: TypeAlias = Iterator[FigureSection]
@@ -62,7 +63,7 @@ def difference_sections(result: Comparison) -> Sections:
         systems = list(dict.fromkeys(cell.system for cell in every))
         if not systems:
             continue
-        figure, styles = figures.require_plotly().Figure(), system_styles(names)
+        figure, styles = require_plotly().Figure(), system_styles(names)
         for i, (name, found) in enumerate(tested.items()):
             ends = [
                 np.array([getattr(c.tested, at) for c in found])
