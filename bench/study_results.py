@@ -27,7 +27,7 @@ from tautrank.files import write_whole
 from tautrank.papers.catalogue import CATALOGUE, find_study
 from tautrank.papers.claims import Claim
 from tautrank.papers.results import StudyResult, collect
-from tautrank.papers.run import StudyStore
+from tautrank.papers.store import StudyStore
 from tautrank.papers.study import Study
 from tautrank.significance.paired import holm
 from tautrank.significance.systems import combined_test

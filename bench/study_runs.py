@@ -24,7 +24,7 @@ from tautrank.experiments.store import DONE, Store, Trial, TrialOutcome
 from tautrank.experiments.workers import choose_workers, run_waiting, unfinished
 from tautrank.json_values import canonical
 from tautrank.papers.catalogue import find_study
-from tautrank.papers.run import StudyPlan, make_plan
+from tautrank.papers.plan import StudyPlan, make_plan
 from tautrank.papers.study import Study
 
 STORES = KEPT / "studies"

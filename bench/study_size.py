@@ -33,7 +33,7 @@ def trial() -> dict[str, float]:
     from tautrank.experiments.plan import Budget
     from tautrank.experiments.trial import run_trial
     from tautrank.papers.catalogue import find_study
-    from tautrank.papers.run import make_plan
+    from tautrank.papers.plan import make_plan
 
     budget = Budget(trials=1, trees=_TREES)
     plan = make_plan(

@@ -18,8 +18,9 @@ from tautrank.experiments.plan import Budget, Condition, Plan, System
 from tautrank.experiments.result import Comparison
 from tautrank.experiments.store import TrialOutcome
 from tautrank.papers.claims import Better, GapGrows
+from tautrank.papers.plan import make_plan
 from tautrank.papers.results import collect
-from tautrank.papers.run import StudyStore, make_plan
+from tautrank.papers.store import StudyStore
 from tautrank.papers.study import PaperTest, Printed, Recipe, Study
 
 DATA = "simulated:simple:40,n_features=16,mean_length=8,seed=3"

@@ -114,7 +114,7 @@ def test_ctrl_c_says_how_to_go_on_and_resume_does(finished, tmp_path, monkeypatc
 
 
 def test_status_says_who_runs_it(capsys, finished):
-    from tautrank.papers.run import StudyStore
+    from tautrank.papers.store import StudyStore
 
     with StudyStore(finished) as store, store.running():
         _, out, _ = run(capsys, "study status", finished)
@@ -148,7 +148,7 @@ def test_failures_are_shown_and_tried_again_when_asked(capsys, tmp_path, monkeyp
 def test_a_full_disk_says_how_to_go_on(capsys, tmp_path, monkeypatch):
     import sqlite3
 
-    from tautrank.papers.run import StudyStore
+    from tautrank.papers.store import StudyStore
 
     path, record = tmp_path / "s.db", StudyStore.record
 

@@ -11,7 +11,7 @@ from tautrank.errors import DataError, OptionError
 from tautrank.experiments.data_source import read_source
 from tautrank.experiments.divide import FixedParts
 from tautrank.experiments.trial import run_trial
-from tautrank.papers.run import make_plan
+from tautrank.papers.plan import make_plan
 from tests.study_examples import SMALL, TINY, pool
 
 

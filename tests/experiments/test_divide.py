@@ -22,7 +22,7 @@ from tautrank.experiments.divide import (
 )
 from tautrank.experiments.plan import Budget
 from tautrank.experiments.trial import run_trial
-from tautrank.papers.run import make_plan
+from tautrank.papers.plan import make_plan
 from tests.study_examples import SMALL, TINY, pool
 
 

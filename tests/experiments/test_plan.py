@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tautrank.experiments.plan import Budget, Condition, System
-from tautrank.papers.run import make_plan
+from tautrank.papers.plan import make_plan
 from tests.study_examples import DATA, TINY, trial_of
 
 

@@ -18,8 +18,10 @@ import tautrank as tr
 from tautrank.errors import DataError
 from tautrank.experiments.plan import Budget
 from tautrank.experiments.workers import choose_workers, unfinished
+from tautrank.papers.plan import make_plan
 from tautrank.papers.results import collect, read_results
-from tautrank.papers.run import StudyStore, make_plan, run_study
+from tautrank.papers.run import run_study
+from tautrank.papers.store import StudyStore
 from tests.study_examples import DATA, SMALL, TINY, WITH_A_FAILURE, content, finished
 
 MANY = Budget(trials=8, trees=2)

@@ -15,7 +15,8 @@ from tautrank.experiments.plan import Budget, Measurement, System
 from tautrank.experiments.space import Choice, Search, Uniform
 from tautrank.experiments.trial import run_trial
 from tautrank.json_values import canonical
-from tautrank.papers.run import make_plan, run_study
+from tautrank.papers.plan import make_plan
+from tautrank.papers.run import run_study
 from tautrank.papers.study import Study
 from tests.study_examples import DATA, SMALL, TINY, pool, trial_of
 

@@ -23,7 +23,8 @@ from tautrank.experiments.plan import Budget, Plan, settle
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Store, Trial
 from tautrank.experiments.trial import Surroundings, attempt
 from tautrank.experiments.workers import choose_workers, ignoring_ctrl_c, run_trials, run_waiting
-from tautrank.papers.run import make_plan, run_study
+from tautrank.papers.plan import make_plan
+from tautrank.papers.run import run_study
 from tautrank.simulate import simulate_web_search
 from tests import dying_workers
 from tests.study_examples import DATA, TINY, content

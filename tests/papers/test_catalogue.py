@@ -34,8 +34,10 @@ from tautrank.papers.catalogue import (
     xe_ndcg,
 )
 from tautrank.papers.claims import Better, GapGrows
+from tautrank.papers.plan import PUBLISHED, make_plan
 from tautrank.papers.results import StudyResult
-from tautrank.papers.run import PUBLISHED, StudyStore, make_plan, run_study
+from tautrank.papers.run import run_study
+from tautrank.papers.store import StudyStore
 from tautrank.papers.study import OTHER_DATA, Recipe, Study
 from tautrank.simulate import simulate_web_search
 

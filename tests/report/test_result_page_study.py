@@ -21,8 +21,10 @@ from tautrank.experiments.divide import FixedParts
 from tautrank.experiments.plan import Budget, Condition, System
 from tautrank.papers.catalogue import CATALOGUE, find_study
 from tautrank.papers.claims import Better, Reaches
+from tautrank.papers.plan import make_plan
 from tautrank.papers.results import collect, read_results
-from tautrank.papers.run import StudyStore, make_plan, run_study
+from tautrank.papers.run import run_study
+from tautrank.papers.store import StudyStore
 from tautrank.report.figures import query_gains
 from tautrank.report.result_page import answer, command, python_call
 from tautrank.significance.paired import corrected_resampled_t_test

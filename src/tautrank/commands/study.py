@@ -25,8 +25,9 @@ from tautrank.experiments.store import owner_of
 from tautrank.experiments.workers import choose_workers
 from tautrank.files import write_whole
 from tautrank.papers.catalogue import CATALOGUE, find_study
+from tautrank.papers.plan import make_plan
 from tautrank.papers.results import collect
-from tautrank.papers.run import StudyStore, make_plan
+from tautrank.papers.store import StudyStore
 from tautrank.report.tables import facts
 from tautrank.report.terminal import study_list
 

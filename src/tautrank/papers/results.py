@@ -18,7 +18,8 @@ from tautrank.experiments.divide import OnItself, queries_of_trial
 from tautrank.experiments.result import Cell, CellResult, Comparison, Gathered
 from tautrank.metrics import metric
 from tautrank.papers.claims import Better, BetterUnder, Claim
-from tautrank.papers.run import StudyPlan, StudyStore
+from tautrank.papers.plan import StudyPlan
+from tautrank.papers.store import StudyStore
 from tautrank.papers.study import PaperTest
 from tautrank.significance.paired import holm, paired_t_test, t_tail
 from tautrank.significance.systems import resampled_systems_test

@@ -94,7 +94,7 @@ class Recipe:
 
     Args:
         data: the name of the data set: ``"web30k"``, ``"web10k"``, ``"yahoo1"``, ``"yahoo2"``, ...
-            (see `papers.run`); or `OTHER_DATA`, first of the recipes, if the paper's parameters
+            (see `papers.plan`); or `OTHER_DATA`, first of the recipes, if the paper's parameters
             would not suit other data.
         title: the paper's name for it.
         parameters: parameters of every `Ranker`.

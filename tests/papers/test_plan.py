@@ -11,7 +11,7 @@ import tautrank as tr
 from tautrank.errors import OptionError
 from tautrank.experiments.plan import Budget, Condition, System
 from tautrank.json_values import canonical
-from tautrank.papers.run import StudyPlan, make_plan, recognise
+from tautrank.papers.plan import StudyPlan, make_plan, recognise
 from tautrank.papers.study import Recipe
 from tests.study_examples import DATA, SMALL, TINY, trial_of
 
