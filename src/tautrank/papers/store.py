@@ -29,7 +29,7 @@ class StudyStore(Store):
         command: the command line, for the record of a new store.
         data: where the data of an existing store lies now, if it has moved.
 
-    >>> from tautrank.papers.catalogue import find_study
+    >>> from tautrank.papers import Budget, find_study
     >>> from tautrank.papers.plan import make_plan
     >>> plan = make_plan(find_study("xe-table1"), "simulated:mslr:20,mean_length=5", budget=Budget(trials=1))
     >>> StudyStore(None, plan).counts()
