@@ -25,7 +25,7 @@ from bench.data_sets import KEPT, folds_of
 from bench.measured_page import Lines, write_page
 from tautrank.arguments import job_count
 from tautrank.arrays import F64
-from tautrank.commands.output import trainings_bar
+from tautrank.commands.output import show_trainings
 from tautrank.engines.base import DEFAULTS
 from tautrank.significance.paired import holm
 from tautrank.significance.systems import SystemsTest, combined_test, systems_test
@@ -234,11 +234,11 @@ def cases(chosen: DataSet, loss: str, seed: int) -> Iterator[Case]:
 def trained(name: str, chosen: DataSet, repeats: int) -> None:
     """Make all curves, in as many processes as there are cores."""
     wanted = trainings(chosen, repeats)
-    with trainings_bar() as report, ProcessPoolExecutor(job_count(None)) as pool:
+    with show_trainings() as progress, ProcessPoolExecutor(job_count(None)) as pool:
         running = [pool.submit(curves, *each) for each in wanted]
         for done, future in enumerate(as_completed(running), 1):
             future.result()
-            report(done, len(wanted), name)
+            progress.update(done, len(wanted), name)
 
 
 def measured(arguments: argparse.Namespace) -> Lines:

@@ -24,7 +24,7 @@ from bench.data_sets import KEPT
 from bench.measured_page import store_of
 from tautrank.arguments import job_count
 from tautrank.arrays import F64
-from tautrank.commands.output import trainings_bar
+from tautrank.commands.output import show_trainings
 from tautrank.data import RankingData, Splits
 from tautrank.engines import Task
 from tautrank.engines.committee import DEFAULT_COMMITTEE, member_factors
@@ -214,7 +214,7 @@ def _train_waiting(
         strict=True,
     )
     trials = [trial for row in rows for trial in row]
-    with store.running(), trainings_bar() as report:
+    with store.running(), show_trainings() as progress:
         statuses = store.statuses()
         waiting = [trial for trial in trials if statuses.get(trial.key) != DONE]
         done = len(trials) - len(waiting)
@@ -223,7 +223,7 @@ def _train_waiting(
                 raise DataError(f"{title}, {trial.title}: {outcome.error}")
             store.record(trial, outcome)
             done += 1
-            report(done, len(trials), f"{title} {trial.title}")
+            progress.update(done, len(trials), f"{title} {trial.title}")
 
 
 def _gathered(by_repeat: Sequence[Sequence[dict[str, Any]]], metrics: Sequence[str]) -> Measured:

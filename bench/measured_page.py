@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import tautrank as tr
 from bench.data_sets import KEPT
 from tautrank.arguments import job_count
-from tautrank.commands.output import trainings_bar
+from tautrank.commands.output import show_trainings
 from tautrank.data import Splits
 from tautrank.experiments.compare import compare_splits, comparison
 from tautrank.experiments.data_source import MEMORY, DataSource
@@ -67,9 +67,9 @@ def write_page(
 
 def watched(items: Sequence[T], title: str) -> Iterator[T]:
     """Iterate over the items with a progress bar."""
-    with trainings_bar() as report:
+    with show_trainings() as progress:
         for done, item in enumerate(items):
-            report(done, len(items), title)
+            progress.update(done, len(items), title)
             yield item
 
 
@@ -86,12 +86,12 @@ def compared(
     """
     declared = _declared(systems, metrics, arguments, parameters)
     KEPT.mkdir(parents=True, exist_ok=True)
-    with trainings_bar() as report:
+    with show_trainings(title) as progress:
         return compare_splits(
             declared,
             folds(),
             store=store_of(title),
-            progress=lambda done, total, what: report(done, total, f"{title} {what}"),
+            progress=progress,
             workers=job_count(None),
             pairs="all",
         )

@@ -22,7 +22,7 @@ from bench.data_sets import KEPT, folds_of
 from bench.measured_page import Lines, watched, write_page
 from tautrank.arguments import job_count
 from tautrank.arrays import F64
-from tautrank.commands.output import trainings_bar
+from tautrank.commands.output import show_trainings
 from tautrank.experiments.compare import DEFAULT_LOSSES, compare_splits, comparison
 from tautrank.significance.systems import (
     Parts,
@@ -54,12 +54,12 @@ def trained(data: str, losses: tuple[str, ...], repeats: int) -> F64:
     """
     KEPT.mkdir(exist_ok=True)
     declared = comparison(losses, [METRIC], repeats=repeats, parameters=TRAINING)
-    with trainings_bar() as report:
+    with show_trainings(data) as progress:
         result = compare_splits(
             declared,
             folds_of(data),
             store=KEPT / f"significance-{data}.db",
-            progress=lambda done, total, what: report(done, total, f"{data} {what}"),
+            progress=progress,
             workers=job_count(None),
         )
     values = np.array([system.values[METRIC] for system in result.systems])

@@ -29,6 +29,7 @@ FOUNDATION = {
     "json_values",
     "names",
     "notebooks",
+    "progress",
     "tables",
 }
 ARROW = [

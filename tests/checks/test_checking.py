@@ -14,6 +14,7 @@ from tautrank.checks.checking import short_lists, some_lists
 from tautrank.errors import OptionError
 from tautrank.losses import MSE, REGISTRY, ListLoss, loss
 from tautrank.losses.base import Lists
+from tests.recorded_progress import RecordedProgress
 
 LABELS, OFFSETS = [0, 1, 0, 2, 0, 1], [0, 3, 6]
 
@@ -61,14 +62,14 @@ def test_the_worst_of_several_scorings() -> None:
 
 
 def test_thinned_data_and_progress() -> None:
-    told: list[tuple[int, int, str]] = []
+    progress = RecordedProgress()
     reports = check_losses(
         ["mse", "ranknet"],
         np.random.default_rng(0).integers(0, 3, 300),
         np.arange(0, 301, 3),
         names=["finite", "shift", "text"],
         queries=10,
-        progress=lambda *a: told.append(a),
+        progress=progress,
     )
     assert [outcome.queries for outcome in reports[1].outcomes] == [
         10,
@@ -78,7 +79,7 @@ def test_thinned_data_and_progress() -> None:
     named = [
         f"{name}: {each}" for name in ("mse", "ranknet") for each in ("finite", "shift", "text")
     ]
-    assert told == [(done, 6, what) for done, what in enumerate([*named, ""])]
+    assert progress.updates == [(done, 6, what) for done, what in enumerate([*named, ""])]
     assert reports[0].summary == "mse: 2 checks hold, 0 fail, 1 does not apply"
     assert len(check_losses(None, [1, 0], [0, 2], names=["text"])) == len(REGISTRY)
     assert check_losses([], [1, 0], [0, 2], names=["finite"]) == []

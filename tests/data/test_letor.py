@@ -22,6 +22,7 @@ from scipy import sparse
 import tautrank as tr
 from tautrank.data import letor
 from tautrank.errors import DataError, TautrankWarning
+from tests.recorded_progress import RecordedProgress
 
 # Made-up numbers are often beyond what float32 holds exactly.
 pytestmark = pytest.mark.filterwarnings("ignore:.*values of more than nine digits")
@@ -282,11 +283,11 @@ def test_written_sparse_data_keeps_its_width(tmp_path):
 
 def test_progress_ends_at_one(tmp_path, monkeypatch):
     monkeypatch.setattr(letor, "_BLOCK", 64)
-    seen: list[float] = []
-    tr.read_letor(write(tmp_path, "1 qid:1 1:0.5\n" * 100), n_jobs=1, progress=seen.append)
-    assert seen == sorted(seen)
-    assert len(seen) > 3
-    assert seen[-1] == 1.0
+    progress = RecordedProgress()
+    tr.read_letor(write(tmp_path, "1 qid:1 1:0.5\n" * 100), n_jobs=1, progress=progress)
+    assert progress.done == sorted(progress.done)
+    assert len(progress.done) > 3
+    assert progress.updates[-1] == (1400, 1400, "")
 
 
 def test_a_long_line_makes_the_block_grow(tmp_path, monkeypatch):

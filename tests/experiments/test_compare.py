@@ -27,6 +27,7 @@ from tautrank.significance.paired import holm
 from tautrank.significance.systems import systems_test
 from tautrank.tables import difference_text
 from tests import dying_workers
+from tests.recorded_progress import RecordedProgress
 from tests.study_examples import DATA, TINY, comparison_of, content, finished
 
 SMALL = {"n_estimators": 8, "num_leaves": 7, "min_child_samples": 5}
@@ -270,7 +271,7 @@ def test_side_by_side_gives_the_same_numbers_although_a_worker_is_killed(parts, 
         metrics=["ndcg@5", "arp"],
         repeats=3,
         workers=2,
-        progress=kill_one,
+        progress=RecordedProgress(kill_one),
         **SMALL,
     )
     for a, b in zip(result.systems, again.systems, strict=True):
@@ -292,11 +293,9 @@ def test_a_rerun_trains_only_what_is_missing(parts, tmp_path):
     train, valid, test = parts
 
     def trained(*parts, **changed):
-        seen = []
-        result = tr.compare(
-            *parts, **{**options, **changed}, progress=lambda *told: seen.append(told)
-        )
-        return result, seen[-1][0] - seen[0][0]
+        progress = RecordedProgress()
+        result = tr.compare(*parts, **{**options, **changed}, progress=progress)
+        return result, progress.done[-1] - progress.done[0]
 
     first, n = trained(*parts, losses=["mse", "xendcg"])
     assert n == 4

@@ -22,6 +22,7 @@ from tautrank.papers.plan import make_plan
 from tautrank.papers.results import collect, read_results
 from tautrank.papers.run import run_study
 from tautrank.papers.store import StudyStore
+from tests.recorded_progress import RecordedProgress
 from tests.study_examples import DATA, SMALL, TINY, WITH_A_FAILURE, content, finished
 
 MANY = Budget(trials=8, trees=2)
@@ -52,14 +53,12 @@ def test_a_finished_store_is_one_file_that_knows_what_it_holds(clean):
 def test_more_trials_go_on_with_those_that_are_there(clean, tmp_path):
     path = tmp_path / "study.db"
     run_study(TINY, DATA, store=path, budget=SMALL)
-    began, seen = content(path), []
-    result = run_study(
-        TINY, DATA, store=path, budget=MANY, progress=lambda *told: seen.append(told)
-    )
-    assert seen[0][:2] == (len(began), 32)  # nothing is trained again
-    seen.clear()
-    run_study(TINY, DATA, store=path, budget=MANY, progress=lambda *told: seen.append(told))
-    assert seen == [(32, 32, "")]
+    began, progress = content(path), RecordedProgress()
+    result = run_study(TINY, DATA, store=path, budget=MANY, progress=progress)
+    assert progress.updates[0][:2] == (len(began), 32)  # nothing is trained again
+    progress = RecordedProgress()
+    run_study(TINY, DATA, store=path, budget=MANY, progress=progress)
+    assert progress.updates == [(32, 32, "")]
     assert content(path) == content(clean)
     assert result.plan.budget.trials == 8
     assert [row for row in content(path) if row in began] == began
@@ -105,7 +104,7 @@ def test_a_stopped_run_keeps_what_is_finished(tmp_path, clean):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_study(TINY, DATA, store=path, budget=MANY, progress=stop)
+        run_study(TINY, DATA, store=path, budget=MANY, progress=RecordedProgress(stop))
     assert len(content(path)) == 5
     assert [p.name for p in tmp_path.iterdir()] == ["stopped.db"]
     partial = read_results(path)
@@ -295,9 +294,9 @@ def some(trials, around):
 
 
 def test_progress_counts_what_was_there_before(tmp_path):
-    seen = []
+    progress = RecordedProgress()
     with StudyStore(tmp_path / "s.db", make_plan(TINY, DATA, budget=SMALL)) as store:
-        store.run(choose_workers(1), lambda *told: seen.append(told))
-    assert seen[0] == (0, 8, "")
-    assert seen[-1] == (8, 8, "trial 2, noisy, listnet")
-    assert [done for done, _, _ in seen] == list(range(9))
+        store.run(choose_workers(1), progress)
+    assert progress.updates[0] == (0, 8, "")
+    assert progress.updates[-1] == (8, 8, "trial 2, noisy, listnet")
+    assert progress.done == list(range(9))

@@ -20,6 +20,7 @@ from tautrank.experiments.search import DONE, FAILED, PRUNED, TunedTrial, Tuning
 from tautrank.experiments.space import parameters_of
 from tautrank.experiments.tune import Proposer, SearchInterrupted
 from tests import dying_workers
+from tests.recorded_progress import RecordedProgress
 
 SPACE = {
     "num_leaves": ("int", 2, 15, "log"),
@@ -209,9 +210,9 @@ def test_a_killed_search_continues_as_if_it_had_not_been(parts, found, tmp_path)
         [sys.executable, "-c", KILLED, str(storage), repr(SEARCH)], capture_output=True
     )
     assert process.returncode == -signal.SIGKILL, process.stderr.decode()
-    heard = []
-    again = tr.tune(*parts, storage=storage, progress=lambda *what: heard.append(what), **SEARCH)
-    assert heard[0] == (4, 9, "continuing after 4 trials")
+    progress = RecordedProgress()
+    again = tr.tune(*parts, storage=storage, progress=progress, **SEARCH)
+    assert progress.updates[0] == (4, 9, "continuing after 4 trials")
     assert timeless(again) == timeless(found)
     fewer = tr.tune(*parts, storage=storage, **{**SEARCH, "n_trials": 6})
     assert timeless(fewer) == timeless(found)[:6]
@@ -294,9 +295,9 @@ def test_a_time_limit_ends_a_search(parts, found, tmp_path, monkeypatch):
         OptionError, match=r"timeout: found no trial that ended in 20 seconds; expected more time"
     ):
         tr.tune(*parts, timeout=20, **search)
-    heard = []
-    two = tr.tune(*parts, timeout=55, progress=lambda *what: heard.append(what), **search)
+    progress = RecordedProgress()
+    two = tr.tune(*parts, timeout=55, progress=progress, **search)
     assert timeless(two) == timeless(found)[:2]
-    assert [ended for ended, *_ in heard] == [0, 1, 2]
+    assert progress.done == [0, 1, 2]
     monkeypatch.undo()
     assert timeless(tr.tune(*parts, **search)) == timeless(found)

@@ -27,6 +27,7 @@ from tautrank.papers.plan import make_plan
 from tautrank.papers.run import run_study
 from tautrank.simulate import simulate_web_search
 from tests import dying_workers
+from tests.recorded_progress import RecordedProgress
 from tests.study_examples import DATA, TINY, content
 
 BUDGET = Budget(trials=3, trees=2)
@@ -52,7 +53,7 @@ def test_processes_give_the_same_store_although_they_are_stopped_and_killed(clea
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_study(TINY, DATA, store=path, budget=BUDGET, workers=2, progress=stop)
+        run_study(TINY, DATA, store=path, budget=BUDGET, workers=2, progress=RecordedProgress(stop))
     assert multiprocessing.active_children() == []
     assert len(content(path)) == 2
     killed = []
@@ -62,7 +63,7 @@ def test_processes_give_the_same_store_although_they_are_stopped_and_killed(clea
             killed.append(multiprocessing.active_children()[0].pid)
             os.kill(killed[0], signal.SIGKILL)
 
-    run_study(TINY, DATA, store=path, budget=BUDGET, workers=2, progress=kill_one)
+    run_study(TINY, DATA, store=path, budget=BUDGET, workers=2, progress=RecordedProgress(kill_one))
     assert len(killed) == 1
     assert content(path) == content(clean)
     assert multiprocessing.active_children() == []
@@ -117,12 +118,13 @@ def test_workers_die_with_a_killed_runner_and_the_store_goes_on(clean, tmp_path)
         "from study_examples import DATA, TINY\n"
         "from tautrank.papers.run import run_study\n"
         "from tautrank.experiments.plan import Budget\n"
-        "def told(done, total, what):\n"
-        "    if done == 3:\n"
-        "        print(*(child.pid for child in multiprocessing.active_children()), flush=True)\n"
-        "        os.kill(os.getpid(), 9)\n"
+        "class Killing:\n"
+        "    def update(self, done, total, text):\n"
+        "        if done == 3:\n"
+        "            print(*(child.pid for child in multiprocessing.active_children()), flush=True)\n"
+        "            os.kill(os.getpid(), 9)\n"
         "if __name__ == '__main__':\n"
-        f"    run_study(TINY, DATA, store={str(path)!r}, budget=Budget(trials=3, trees=2), workers=2, progress=told)\n"
+        f"    run_study(TINY, DATA, store={str(path)!r}, budget=Budget(trials=3, trees=2), workers=2, progress=Killing())\n"
     )
     places = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
@@ -163,7 +165,12 @@ def test_dask_gives_the_same_store_although_a_worker_is_killed(clean, tmp_path):
                 os.kill(pids[0], signal.SIGKILL)
 
         run_study(
-            TINY, DATA, store=path, budget=BUDGET, dask=cluster.scheduler_address, progress=kill_one
+            TINY,
+            DATA,
+            store=path,
+            budget=BUDGET,
+            dask=cluster.scheduler_address,
+            progress=RecordedProgress(kill_one),
         )
     assert content(path) == content(clean)
     assert sorted(seen[1:]) == sorted(trial.title for trial in trials())

@@ -19,6 +19,7 @@ from tautrank.data.arrays import offsets_from_sizes
 from tautrank.errors import counted
 from tautrank.losses import REGISTRY, Loss
 from tautrank.losses.base import Lists
+from tautrank.progress import Progress, Silent
 from tautrank.theory.theorem import Condition, check_scored_lists, first_reason
 
 HOLDS, FAILS, DOES_NOT_APPLY = "holds", "fails", "does not apply"
@@ -360,7 +361,7 @@ def check_losses(
     names: Iterable[str] | None = None,
     queries: int | None = None,
     seed: int = 0,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: Progress | None = None,
 ) -> list[LossReport]:
     """Check losses, also your own: laws that every loss obeys, measurements, and the papers'
     theorems.
@@ -383,8 +384,8 @@ def check_losses(
         names: names of checks; None for all.
         queries: largest number of queries to look at, taken at regular distances; None for all.
         seed: seed of the data and of the scores that are drawn.
-        progress: called before each check and at the end, with the number of checks done, that of
-            all checks, and the name of the next one.
+        progress: what is told before each check and at the end how many checks are done, and the
+            name of the next one.
 
     >>> for report in check_losses(["lambdarank", "xendcg"], [2, 0, 1, 0, 1], [0, 3, 5], names=["order", "xe-ndcg"]):
     ...     print(report.summary)
@@ -397,17 +398,18 @@ def check_losses(
         for name in (CHECKS if names is None else names)
     ]
     scorings, lists = _data(labels, offsets, scores, queries, seed)
-    tell = progress or (lambda done, total, name: None)
+    progress = progress or Silent()
     total = len(chosen) * len(checks)
     reports: list[LossReport] = []
     for loss in chosen:
         runs = CHECKS["runs"].outcome(loss, *synthetic_lists())
         outcomes = [runs] if runs.status == FAILS else []
         for each in checks if not outcomes else ():
-            tell(len(reports) * len(checks) + len(outcomes), total, f"{loss}: {each.name}")
+            done = len(reports) * len(checks) + len(outcomes)
+            progress.update(done, total, f"{loss}: {each.name}")
             outcomes.append(_worst(each, loss, scorings, lists))
         reports.append(LossReport(loss, tuple(outcomes)))
-    tell(total, total, "")
+    progress.update(total, total, "")
     return reports
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tautrank.arguments import choice
-from tautrank.commands.output import reading_bar
+from tautrank.commands.output import show_reading
 from tautrank.data import Judged, RankingData, Splits, read_folder, read_streamed
 from tautrank.data.columns import columns_of_model, same_columns, set_aside
 from tautrank.data.distributed import read_distributed
@@ -121,8 +121,8 @@ class Reading:
 
     def file(self, path: Path, *, unlabelled: bool = False) -> RankingData:
         """Read one file; with `unlabelled`, a table needs no label column."""
-        with reading_bar(f"reading {path.name}") as report:
-            return read_data(path, unlabelled=unlabelled, progress=report, **self.given())
+        with show_reading(f"reading {path.name}") as progress:
+            return read_data(path, unlabelled=unlabelled, progress=progress, **self.given())
 
     def files(
         self, *paths: Path | None, **aside: str | None
@@ -173,7 +173,7 @@ class Reading:
         given = [path for path in paths if path is not None]
         for path in given:
             how = {**table, "unlabelled": unlabelled} if path.suffix in IN_CHUNKS else text
-            with reading_bar(f"reading {path.name}"):
+            with show_reading(f"reading {path.name}"):
                 if client is not None and not found:
                     found.append(read_distributed(path, client=client, **how))
                 else:
@@ -182,7 +182,7 @@ class Reading:
 
     def folder(self, path: Path, fold: int) -> Splits:
         """Read one fold of a data set's folder."""
-        with reading_bar(f"reading {path}"):
+        with show_reading(f"reading {path}"):
             return read_folder(
                 path, fold, zero_based=self.zero_based, allow_nan=self.allow_nan, cache=self.cache
             )
@@ -198,8 +198,8 @@ class Reading:
 
     def scored(self, scores: Path, data: Path) -> Judged:
         """Read scores and the data they belong to, or a TREC run and its relevance judgments."""
-        with reading_bar(f"reading {data.name}") as report:
-            return read_judged_scores(scores, data, progress=report, **self.given())
+        with show_reading(f"reading {data.name}") as progress:
+            return read_judged_scores(scores, data, progress=progress, **self.given())
 
     def for_ranker(
         self, ranker: Ranker, path: Path, *, unlabelled: bool = False, memory: str | None = None

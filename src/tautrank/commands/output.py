@@ -1,19 +1,18 @@
-"""Consoles, JSON and progress bars for the commands."""
+"""Consoles, JSON and progress for the commands."""
 
 from __future__ import annotations
 
 import json
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tautrank.files import STANDARD
+from tautrank.progress import Progress, show_progress
 
 OUT = Console(highlight=False, soft_wrap=False)
 """Standard output: results."""
@@ -76,80 +75,47 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json_text(value))
 
 
-@contextmanager
-def reading_bar(what: str) -> Iterator[Callable[[float], None]]:
-    """Show a progress bar while something is read, if standard error is a terminal.
+def show_reading(label: str) -> AbstractContextManager[Progress]:
+    """Show a bar while something is read, if standard error is a terminal.
 
     Args:
-        what: description of the work.
+        label: what is done.
     """
-    with _bar() as bar:
-        task = bar.add_task(what, total=1.0)
-        yield lambda share: bar.update(task, completed=share)
+    return show_progress(label, console=ERR)
 
 
 @contextmanager
-def trainings_bar(kept: str = "") -> Iterator[Trainings]:
-    """Show a progress bar of finished trainings; one line per training if standard error is not a
-    terminal.
+def show_trainings(label: str = "", *, hint: str = "") -> Iterator[ProgressCount]:
+    """Show how many trainings are finished: a bar on a terminal, elsewhere one line per training.
 
     Args:
-        kept: where finished trainings are kept and how to continue, for a user who interrupts them.
+        label: the name of the work.
+        hint: where finished trainings are kept and how to continue, for a user who interrupts them.
     """
-    shown = Trainings()
-    try:
-        with shown.bar:
-            yield shown
-    except KeyboardInterrupt:
-        if not kept or not shown.total:
-            raise
-        raise KeyboardInterrupt(
-            f": {shown.done} of {shown.total} trainings are kept{kept}"
-        ) from None
+    with show_progress(label, "trainings", verbose=1, console=ERR) as progress:
+        count = ProgressCount(progress)
+        try:
+            yield count
+        except KeyboardInterrupt:
+            if not hint or not count.total:
+                raise
+            sentence = f": {count.done:.0f} of {count.total:.0f} trainings are kept{hint}"
+            raise KeyboardInterrupt(sentence) from None
 
 
-class Trainings:
-    """The progress of trainings, in a bar or in lines."""
+class ProgressCount:
+    """Passes progress on, and remembers how much was done.
 
-    def __init__(self) -> None:
-        self.done = self.total = self._before = 0
-        self.bar = _bar(counted=True)
-        self._task = self.bar.add_task("", total=None)
-        self._start = time.monotonic()
-
-    def __call__(self, done: int, total: int, what: str) -> None:
-        """Show how many trainings of how many are finished, and the title of the last one."""
-        if not self.total:
-            self._before = done  # finished in an earlier run
-        self.done, self.total = done, total
-        self.bar.update(self._task, completed=done, total=total, description=what)
-        left = ""
-        if self._before < done < total:
-            seconds = (time.monotonic() - self._start) / (done - self._before) * (total - done)
-            left = f", about {duration_text(seconds)} left"
-        if self.bar.disable:
-            ERR.print(f"{done}/{total} {what}{left}".rstrip())
-
-
-def _bar(*, counted: bool = False) -> Progress:
-    what, bar, left = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
-    columns = (MofNCompleteColumn(), bar, left, what) if counted else (what, bar, left)
-    # Losses differ in speed and take turns, so the last few trainings say little about the rest.
-    return Progress(
-        *columns,
-        console=ERR,
-        transient=True,
-        speed_estimate_period=600,
-        disable=not ERR.is_terminal,
-    )
-
-
-def duration_text(seconds: float) -> str:
-    """Format a duration.
-
-    >>> duration_text(75), duration_text(600), duration_text(9000)
-    ('75 s', '10 min', '2.5 h')
+    Args:
+        shown: what is told.
     """
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+    def __init__(self, shown: Progress) -> None:
+        self._shown = shown
+        self.done = self.total = 0.0
+
+    def update(self, done: float, total: float, text: str) -> None:
+        """Take note of how much is done, and pass it on."""
+        self.done = done
+        self.total = total
+        self._shown.update(done, total, text)

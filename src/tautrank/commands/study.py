@@ -17,7 +17,7 @@ from tautrank.commands.options import (
     option,
     register_own_losses,
 )
-from tautrank.commands.output import OUT, json_text, print_json, say, show, trainings_bar
+from tautrank.commands.output import OUT, json_text, print_json, say, show, show_trainings
 from tautrank.errors import TautrankError, unknown
 from tautrank.experiments.data_source import DataSource, read_source
 from tautrank.experiments.plan import Budget
@@ -201,7 +201,7 @@ def _run(
 ) -> None:
     how = f"tautrank study resume {shlex.quote(str(store.path))}"
     chosen = choose_workers(job_count(None) if workers is None else workers, dask)
-    with trainings_bar(f"; continue with: {how}") as progress:
+    with show_trainings(hint=f"; continue with: {how}") as progress:
         try:
             store.run(chosen, progress, retry_failed=retry_failed)
         except TautrankError as error:

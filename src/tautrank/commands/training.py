@@ -21,7 +21,7 @@ from tautrank.arguments import choice, job_count, whole
 from tautrank.arrays import query_of
 from tautrank.commands import options
 from tautrank.commands.options import argument, flag, option, several
-from tautrank.commands.output import ERR, OUT, duration_text, print_json, say, show, trainings_bar
+from tautrank.commands.output import ERR, OUT, print_json, say, show, show_trainings
 from tautrank.commands.using import size_of, top_features
 from tautrank.data.distributed import LOCAL, connect
 from tautrank.data.text_source import require_files
@@ -31,6 +31,7 @@ from tautrank.errors import OptionError, refuse
 from tautrank.files import require_writable
 from tautrank.metrics import TOOLS
 from tautrank.names import split_at_commas
+from tautrank.progress import duration_text
 
 _METRIC = option("Metric for validation and early stopping.", "ndcg@10")
 _LEARNING_RATE = option(
@@ -355,7 +356,8 @@ def compare(
             "n_jobs": training.jobs,
             **tested,
         }
-        with trainings_bar(f" in {results}; the same command continues from there") as progress:
+        hint = f" in {results}; the same command continues from there"
+        with show_trainings(hint=hint) as progress:
             result = compare_splits(declared, splits, **how, workers=workers, progress=progress)
     # The command line, ready to paste into a shell; None if `main` did not start it.
     command = shlex.join(["tautrank", *context.obj]) if context.obj else None
@@ -491,7 +493,7 @@ def tune(
         require_writable(model)
     (train_part, valid_part), _ = reading.files(data, valid)
     try:
-        with trainings_bar() as progress:
+        with show_trainings() as progress:
             result = run_search(plan, train_part, valid_part, progress)
     except SearchInterrupted as stopped:
         found = stopped.result
@@ -603,7 +605,7 @@ def _demonstrate(
         "num_leaves": 15,
         "early_stopping_rounds": max(20, trees // 8),
     }
-    with trainings_bar() as progress:
+    with show_trainings() as progress:
         result = tr.compare(
             *data.split([0.5, 0.2, 0.3], seed=seed), workers=workers, progress=progress, **how
         )

@@ -18,7 +18,7 @@ from tautrank.arguments import choice
 from tautrank.arrays import query_of
 from tautrank.commands import options
 from tautrank.commands.options import argument, flag, option, several
-from tautrank.commands.output import ERR, OUT, print_json, reading_bar, say, say_written
+from tautrank.commands.output import ERR, OUT, print_json, say, say_written, show_reading
 from tautrank.data import Judged
 from tautrank.data.arrays import offsets_from_sizes
 from tautrank.data.trec import csv_lines, run_lines
@@ -443,8 +443,8 @@ def theory_check(
         parts = [synthetic] if data is None else list(reading.parts(data, fold).values())
         labels, given = np.concatenate([part.labels for part in parts]), None
         offsets = offsets_from_sizes(np.concatenate([part.sizes for part in parts]))
-    with reading_bar("checking") as report:
-        how: dict[str, Any] = {"progress": lambda done, total, what: report(done / max(total, 1))}
+    with show_reading("checking") as progress:
+        how: dict[str, Any] = {"progress": progress}
         how |= {"scores": given, "names": chosen_checks, "queries": queries, "seed": seed}
         reports = tr.checks.check_losses(chosen, labels, offsets, **how)
     count, source = len(offsets) - 1, str(data or "synthetic lists")

@@ -23,6 +23,7 @@ from tautrank.data.ranking_data import RankingData, checked_data
 from tautrank.data.text_source import ending, finite_number, read_lines, require_files
 from tautrank.errors import DataError, MissingDependencyError, OptionError, require
 from tautrank.files import PathLike, atomic_write, path_of
+from tautrank.progress import Progress
 
 _OFTABLES = ("label", "qid", "doc", "features", "drop", "categorical", "unlabelled")
 # Modules and functions of PyArrow; any other ending is Parquet.
@@ -191,7 +192,7 @@ def read_data(
     path: Path,
     *,
     separator: str | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> RankingData:
     """Read a table if the file's name has the ending of one (`TABLES`), else LETOR text.
@@ -199,7 +200,7 @@ def read_data(
     Args:
         path: the file, compressed or not.
         separator: what separates the columns of CSV; with it, any file is CSV.
-        progress: function called while text is read.
+        progress: what is told how many bytes of a text have been read.
         **options: of a table, label, qid, doc, features, drop, categorical and unlabelled, as in
             `RankingData.from_frame`; all others are options of `read_letor`.
     """

@@ -7,7 +7,7 @@ import re
 import sys
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +24,7 @@ from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import TextSource, file_size, first_file, read_lines
 from tautrank.errors import DataError, OptionError, TautrankWarning
 from tautrank.files import PathLike, paths_of
-
-Report = Callable[[int], None]
+from tautrank.progress import PartOf, Progress, Silent
 
 _BLOCK = 2 * 2**20
 DEFAULT_MAX_FEATURES = 1_000_000
@@ -76,7 +75,7 @@ def read_letor(
     sparse: Sparse = "auto",
     cache: bool | None = None,
     n_jobs: int | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> RankingData:
     """Read one or several LETOR / SVMlight ranking files as one data set.
 
@@ -102,8 +101,7 @@ def read_letor(
             time stamp and content hash of the file are unchanged. ``None``: for files of at least
             64 MiB in a writable folder, unless the environment says ``TAUTRANK_CACHE=0``.
         n_jobs: number of parsing threads; default all cores of this process.
-        progress: called now and then with the share of the files' bytes that has been read, from 0
-            to 1.
+        progress: what is told how many bytes of the files have been read.
 
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "train.txt"
@@ -117,18 +115,15 @@ def read_letor(
     files = paths_of(paths)
     options = LetorOptions(zero_based, n_features, max_features, allow_nan, sparse)
     jobs = job_count(n_jobs)
-    total, done = max(1, sum(map(file_size, files))), 0
-
-    def report(position: int) -> None:
-        if progress is not None:
-            progress(min(1.0, (done + position) / total))
-
+    n_bytes = max(1, sum(map(file_size, files)))
+    n_bytes_before = 0
     store = FeatureStore(options.sparse, options.n_features)
     parts: list[ParsedArrays] = []
     for file in files:
-        parsed = _read_file(file, options, store, jobs, cache, report)
-        done += file_size(file)
-        report(0)
+        of_file = PartOf(progress or Silent(), n_bytes_before, n_bytes)
+        parsed = _read_file(file, options, store, jobs, cache, of_file)
+        n_bytes_before += file_size(file)
+        of_file.update(file_size(file), file_size(file), "")
         _apply_group_sizes(file, parsed)
         parts.append(parsed)
         if bool(parsed.tokens) != bool(parts[0].tokens):
@@ -188,7 +183,7 @@ def _read_file(
     store: FeatureStore,
     jobs: int,
     cache: bool | None,
-    report: Report,
+    progress: Progress,
 ) -> ParsedArrays:
     """Read a file: its features into a store, and the rest as arrays."""
     stamp = parsed_cache.stamp_of(file, options, cache)
@@ -203,9 +198,9 @@ def _read_file(
         parsed = read_plain(file, *options.limits, options.n_features)
     if parsed is None:
         if stamp is None:
-            return parse_letor(file, options, jobs, store, report)
+            return parse_letor(file, options, jobs, store, progress)
         own = FeatureStore(options.sparse, options.n_features)
-        parsed = parse_letor(file, options, jobs, own, report)
+        parsed = parse_letor(file, options, jobs, own, progress)
         parsed.X = own.finished()
         parsed_cache.save(file, stamp, jobs, parsed)
     store.append_matrix(parsed.X)
@@ -301,7 +296,7 @@ class _Block:
 
 
 def _parsed_blocks(
-    file: Path, options: LetorOptions, jobs: int, report: Report | None = None
+    file: Path, options: LetorOptions, jobs: int, progress: Progress
 ) -> Iterator[_Block]:
     """Parse a file, and yield its blocks in order; each has its values until the next one is asked
     for.
@@ -309,6 +304,7 @@ def _parsed_blocks(
     free: list[_Block] = []
     pending: deque[Future[_Block]] = deque()
     lines, has_qid = 0, None
+    n_bytes = file_size(file)
     with TextSource(file) as source, ThreadPoolExecutor(jobs) as pool:
         texts = source.blocks(_BLOCK)
         while True:
@@ -323,8 +319,7 @@ def _parsed_blocks(
             has_qid = bool(block.runs) if block.rows else has_qid
             yield block
             free.append(block)
-            if report is not None:
-                report(source.position())
+            progress.update(min(source.position(), n_bytes), n_bytes, "")
 
 
 def parse_letor(
@@ -332,7 +327,7 @@ def parse_letor(
     options: LetorOptions,
     jobs: int,
     store: FeatureStore | None = None,
-    report: Report | None = None,
+    progress: Progress | None = None,
 ) -> ParsedArrays:
     """Read a LETOR file: labels, queries and ids of documents, and the number of columns.
 
@@ -341,12 +336,12 @@ def parse_letor(
         options: how to read it.
         jobs: number of threads.
         store: what the features are added to; None to leave them out.
-        report: called with the number of bytes that have been read.
+        progress: what is told how many bytes have been read.
     """
     documents: list[tuple[F32, Array, I64]] = []
     starts, tokens = list[int](), list[bytes]()
     width, rows, rounded, block = options.n_features or 0, 0, -1, None
-    for block in _parsed_blocks(file, options, jobs, report):
+    for block in _parsed_blocks(file, options, jobs, progress or Silent()):
         for row, qid in block.runs:
             if not tokens or tokens[-1] != qid:
                 starts.append(rows + row)
@@ -380,7 +375,7 @@ def letor_chunks(file: Path, options: LetorOptions, jobs: int, rows: int) -> Ite
         rows: number of rows to yield at a time, at least.
     """
     store = FeatureStore(False, options.n_features)
-    for block in _parsed_blocks(file, options, jobs):
+    for block in _parsed_blocks(file, options, jobs, Silent()):
         store.append(*block.features)
         if store.rows >= rows:
             yield store.finished()

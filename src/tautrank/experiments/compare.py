@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,16 @@ from tautrank.data import Judged, RankingData, Splits
 from tautrank.data.ranking_data import checked_data
 from tautrank.data.trec import judge_given, read_judgments
 from tautrank.engines import DEFAULTS, read_loss
-from tautrank.engines.boosting import show_progress
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.data_source import MEMORY, DataSource
 from tautrank.experiments.divide import GivenSplits
 from tautrank.experiments.plan import PLAIN, Budget, Existing, Experiment, Plan, System, settle
 from tautrank.experiments.result import Comparison, Gathered
 from tautrank.experiments.store import Store
-from tautrank.experiments.workers import Progress, choose_workers, run_waiting
+from tautrank.experiments.workers import choose_workers, run_waiting
 from tautrank.files import PathLike
 from tautrank.metrics import Metric, metric
+from tautrank.progress import Progress, show_progress
 
 DEFAULT_LOSSES = (
     "lightgbm:lambdarank",
@@ -85,8 +86,8 @@ def compare(
         store: a file for finished trainings; a re-run continues from there.
         n_jobs: threads in all; by default all cores.
         workers: processes that train in parallel; None chooses by the size of the data.
-        progress: called with (finished, all, title of the last one finished); by default a bar, in
-            a terminal or a notebook.
+        progress: what is told how many trainings are finished; by default a bar, in a
+            terminal or a notebook.
         **parameters: parameters of every :class:`Ranker`, such as ``n_estimators=300``.
 
     >>> from tautrank.simulate import simulate_web_search
@@ -164,10 +165,9 @@ def compare_splits(
         workers = job_count(n_jobs) if size < _SMALL else 1
     chosen, source = choose_workers(workers), DataSource((MEMORY,), held=tuple(splits))
     plan = Plan(**settle(declared, source, declared.planned(Budget())), seed=whole("seed", seed, 0))
-    bar = show_progress("trainings", plan.size, None if progress is None else 0)
-    with Store(None if store is None else Path(store), kind="comparison") as opened, bar as show:
-        tell = progress or (lambda done, _, title: show(done, title))
-        run_waiting(plan, opened, chosen, tell, threads=max(1, job_count(n_jobs) // workers))
+    bar = show_progress("trainings", "trainings") if progress is None else nullcontext(progress)
+    with Store(None if store is None else Path(store), kind="comparison") as opened, bar as shown:
+        run_waiting(plan, opened, chosen, shown, threads=max(1, job_count(n_jobs) // workers))
         return Comparison(**Gathered(plan, opened).fields(), alpha=alpha, pairs=pairs)
 
 

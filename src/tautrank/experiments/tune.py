@@ -35,13 +35,14 @@ from tautrank.experiments.search import (
 )
 from tautrank.experiments.space import Choice, Dimension, WholeNumber, parameters_of
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Store, Trial
-from tautrank.experiments.trial import Surroundings, no_answer
-from tautrank.experiments.workers import Progress, run_trials
+from tautrank.experiments.trial import Surroundings
+from tautrank.experiments.workers import run_trials
 from tautrank.files import PathLike
 from tautrank.json_values import canonical, digest
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import sendable
 from tautrank.metrics import Metric
+from tautrank.progress import Progress, Silent
 
 # The first trials are never pruned, and none at its first checkpoints; docs/tuning.md has the
 # measurements.
@@ -105,8 +106,7 @@ def tune(
         timeout: The time limit in seconds; trials still running then are given up.
         refit: The data for the final training of the best model, `Tuning.ranker`: ``"train"``, or
             ``"train+valid"`` with the same number of trees; None trains no final model.
-        progress: A function that is called with (finished trials, all trials, a line about the last
-            one).
+        progress: What is told how many trials have ended, and a line about the last one.
         **fixed: Parameters of `Ranker` that are the same in all trials; up to 500 trees and early
             stopping after 50, unless given here or in `space`.
 
@@ -154,15 +154,15 @@ def run_search(
     Args:
         plan: The search.
         train, valid: The data to train and to validate on.
-        progress: A function that is called with (finished trials, all trials, a line about the last
-            one).
+        progress: What is told how many trials have ended, and a line about the last one.
     """
     check_data(plan, train, valid)
     deadline = None if plan.timeout is None else time.monotonic() + plan.timeout
     data = Splits(train, valid, train.subset([]))
     spec = plan.spec("" if plan.storage is None else fingerprint_of(data))
     ended: dict[int, TunedTrial] = {}
-    unfinished, tell = "", progress or no_answer
+    unfinished = ""
+    progress = progress or Silent()
 
     def result() -> Tuning:
         return Tuning(
@@ -175,7 +175,7 @@ def run_search(
             ended[trial.number] = trial
             proposer.repeat(trial)
         waiting = [number for number in range(plan.n_trials) if number not in ended]
-        tell(
+        progress.update(
             len(result().trials),
             plan.n_trials,
             f"continuing after {len(result().trials)} trials" if ended else "",
@@ -199,7 +199,7 @@ def run_search(
                     continue
                 store.record(job, outcome)
                 ended[job.number] = trial
-                tell(len(result().trials), plan.n_trials, _describe(result(), trial))
+                progress.update(len(result().trials), plan.n_trials, _describe(result(), trial))
         except KeyboardInterrupt:
             raise SearchInterrupted(result()) from None
     found = result()

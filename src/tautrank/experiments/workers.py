@@ -34,9 +34,7 @@ from tautrank.experiments.trial import (
     run_trial,
 )
 from tautrank.losses.own_losses import OwnLoss, sendable
-
-Progress: TypeAlias = Callable[[int, int, str], None]
-"""Called with (finished, all, title of the last one finished)."""
+from tautrank.progress import Progress, Silent
 
 Ended: TypeAlias = Iterator[tuple[Trial, TrialOutcome]]
 """Trials as they finish; what is not finished when the iterator is closed is given up."""
@@ -326,7 +324,7 @@ def run_waiting(
         plan: the plan.
         store: the store.
         workers: what runs them.
-        progress: called with (finished, planned, title of the last one finished).
+        progress: what is told how many trials are finished, and the title of the last one.
         threads: threads of one trial, unless the plan says how many.
         retry: run failed trials again too.
     """
@@ -338,8 +336,8 @@ def run_waiting(
     around = Surroundings(held=held, threads=threads)
     with store.running():
         waiting, size = unfinished(plan, store, retry=retry), plan.size
-        tell = progress or no_answer
-        tell(size - len(waiting), size, "")
+        progress = progress or Silent()
+        progress.update(size - len(waiting), size, "")
         for done, (trial, outcome) in enumerate(workers(waiting, around), size - len(waiting) + 1):
             if outcome.status == IMPOSSIBLE:
                 raise DataError(outcome.error)
@@ -347,7 +345,7 @@ def run_waiting(
                 kind = OptionError if outcome.is_option else DataError
                 raise kind(f"{trial.title}: {outcome.error}")
             store.record(trial, outcome)
-            tell(done, size, trial.title)
+            progress.update(done, size, trial.title)
 
 
 def unfinished(plan: Plan, store: Store, *, retry: bool = False) -> list[Trial]:

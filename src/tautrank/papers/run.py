@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tautrank.experiments.plan import Budget
-from tautrank.experiments.workers import Progress, choose_workers
+from tautrank.experiments.workers import choose_workers
 from tautrank.files import PathLike
 from tautrank.papers.plan import make_plan
 from tautrank.papers.results import StudyResult, collect
 from tautrank.papers.store import StudyStore
 from tautrank.papers.study import Study
+from tautrank.progress import Progress
 
 
 def run_study(
@@ -43,7 +44,7 @@ def run_study(
             process.
         dask: the address of a Dask scheduler to run the trials on instead, or ``"local"``.
         n_jobs: threads of one trial.
-        progress: called with (finished, planned, title of the last one finished).
+        progress: what is told how many trials are finished, and the title of the last one.
 
     >>> from tautrank.papers.catalogue import find_study
     >>> budget = Budget(trials=2, trees=3)

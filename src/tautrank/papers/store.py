@@ -11,10 +11,11 @@ from tautrank.errors import DataError
 from tautrank.experiments.data_source import DataSource
 from tautrank.experiments.plan import title_of
 from tautrank.experiments.store import DONE, FAILED, Store
-from tautrank.experiments.workers import Progress, Workers, run_waiting
+from tautrank.experiments.workers import Workers, run_waiting
 from tautrank.json_values import canonical
 from tautrank.losses.own_losses import own_losses
 from tautrank.papers.plan import StudyPlan
+from tautrank.progress import Progress
 
 
 class StudyStore(Store):
@@ -80,7 +81,7 @@ class StudyStore(Store):
 
         Args:
             workers: what runs them.
-            progress: called with (finished, planned, title of the last one finished).
+            progress: what is told how many trials are finished, and the title of the last one.
             retry_failed: run failed trials again too.
         """
         self._check_origin()
