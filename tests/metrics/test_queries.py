@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import tautrank as tr
+from tautrank.data import Lists
 from tautrank.errors import DataError, TautrankWarning
-from tautrank.metrics import METRICS, metric
+from tautrank.metrics import METRICS, metric, rank_order
 
 SCORES, LABELS = [3.0, 1.0, 2.0, 5.0, 4.0, 6.0], [0, 2, 1, 0, 1, 3]
 OFFSETS, GROUP, QID = [0, 3, 5, 6], [3, 2, 1], ["b", "b", "b", "a", "a", "c"]
@@ -123,3 +124,40 @@ def test_an_unjudged_label_is_not_looked_at():
             metric("bpref").per_query(SCORES, labels, OFFSETS, judged=judged),
             metric("bpref").per_query(SCORES, np.where(judged, LABELS, 0), OFFSETS, judged=judged),
         )
+
+
+LISTS_OF_THREE_SPELLINGS = {
+    "offsets": lambda labels: (labels, [0, 3, 5]),
+    "RankingData": lambda labels: (
+        tr.RankingData.from_arrays(np.ones((5, 1)), labels, group=[3, 2]),
+    ),
+    "Lists": lambda labels: (Lists.of(labels, [0, 3, 5]),),
+}
+
+
+@pytest.mark.parametrize("name", ["ndcg@2", "map", "err", "auc(ties=expected)", "arp", "bpref"])
+@pytest.mark.parametrize(
+    "spelling", LISTS_OF_THREE_SPELLINGS.values(), ids=LISTS_OF_THREE_SPELLINGS
+)
+def test_arrays_ranking_data_and_lists_give_the_same_bits(spelling, name):
+    scores = [0.5, 0.5, 2.0, -1.0, 3.0]
+    labels = np.array([2, 0, 1, 1, 0], np.float32)
+    lists = spelling(labels)
+    metric = tr.metric(name)
+    expected = metric.per_query(scores, labels, qid=[0, 0, 0, 1, 1])
+
+    assert metric.per_query(scores, *lists).tolist() == expected.tolist()
+    assert metric.bind(*lists).per_query(scores).tolist() == expected.tolist()
+    assert metric.mean(scores, *lists, weights=[1, 3]) == (expected @ [1, 3]) / 4
+    assert tr.evaluate([name], scores, *lists).of(name).tolist() == expected.tolist()
+
+
+def test_an_evaluation_of_ranking_data_has_their_query_ids():
+    data = tr.RankingData.from_arrays([[1.0], [2.0]], [1, 0], qid=["x", "y"])
+    assert tr.evaluate(["mrr"], [1.0, 2.0], data).qids.tolist() == ["x", "y"]
+
+
+def test_rank_order_takes_scattered_rows_of_queries_as_lists():
+    with pytest.warns(TautrankWarning):
+        lists = Lists.of([0, 0, 0], qid=["b", "a", "b"])
+    assert rank_order([1.0, 5.0, 2.0], lists).tolist() == [2, 0, 1]

@@ -3,6 +3,7 @@
 from tautrank.data.files import read_csv, read_parquet, read_scores, write_letor
 from tautrank.data.folders import Splits, list_folds, read_folder
 from tautrank.data.letor import read_letor
+from tautrank.data.lists import Lists
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.streamed import StreamedRows, read_streamed
 from tautrank.data.summary import DataSummary
@@ -11,6 +12,7 @@ from tautrank.data.trec import Judged, judge_run, read_qrels, read_run
 __all__ = [
     "DataSummary",
     "Judged",
+    "Lists",
     "RankingData",
     "Splits",
     "StreamedRows",

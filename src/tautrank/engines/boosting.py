@@ -458,10 +458,7 @@ class Watch:
         judged = {"train": (task.train, slice(None)), **sets} if settings.eval_train else sets
 
         def bound(data: RankingData) -> dict[str, BoundMetric]:
-            return {
-                str(each): each.bind(data.labels, data.offsets)
-                for each in (task.metric, *task.metrics)
-            }
+            return {str(each): each.bind(data) for each in (task.metric, *task.metrics)}
 
         self._judges = {
             name: (documents, bound(data)) for name, (data, documents) in judged.items()

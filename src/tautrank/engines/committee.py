@@ -356,7 +356,7 @@ def _fitted_weights(scores: F64, metric: Metric, valid: RankingData) -> F64:
     """Weights that raise the metric on the validation data, one member at a time, until none
     does.
     """
-    judge, sign = metric.bind(valid.labels, valid.offsets), metric.sign
+    judge, sign = metric.bind(valid), metric.sign
     weights: F64 = np.ones(scores.shape[0])
     best = sign * judge.mean(weights @ scores)
     improved = True

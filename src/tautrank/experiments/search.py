@@ -202,7 +202,7 @@ def check_data(plan: SearchPlan, train: RankingData, valid: RankingData) -> None
         train.feature_names,
         "as in train",
     )
-    if np.isnan(plan.metric.mean(np.zeros(valid.n_documents), valid.labels, valid.offsets)):
+    if np.isnan(plan.metric.mean(np.zeros(valid.n_documents), valid)):
         found = f"{plan.metric} skips every one of its {valid.n_queries} queries"
         raise DataError(f"valid: {found}; expected a query with a relevant document")
 

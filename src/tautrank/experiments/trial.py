@@ -104,9 +104,7 @@ def run_trial(spec: Mapping[str, Any], around: Surroundings | None = None) -> di
         ranker.fit(splits.train, splits.valid)
         valid = mean_over_queries(_per_query(ranker, splits.valid, metrics[:1])[str(metrics[0])])
         scores = ranker.predict(splits.test)
-        test = {
-            str(m): m.per_query(scores, splits.test.labels, splits.test.offsets) for m in metrics
-        }
+        test = {str(m): m.per_query(scores, splits.test) for m in metrics}
         tried.append(
             {"configuration": configuration, "valid": or_none(valid), "test": _means(test)}
         )
@@ -196,7 +194,7 @@ def _per_query(
 ) -> _Values:
     assert part is not None
     scores = ranker.predict(part)
-    return {str(m): m.per_query(scores, part.labels, part.offsets) for m in metrics}
+    return {str(m): m.per_query(scores, part) for m in metrics}
 
 
 def _means(values: _Values) -> dict[str, float | None]:

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 from tautrank import arrays
 from tautrank.arguments import check_fields, checked_by, choice, one_or_more, whole
 from tautrank.arrays import F64, I64, Array, Bools, Floats, Numbers
-from tautrank.data.arrays import checked_queries
+from tautrank.data.lists import Lists
+from tautrank.data.ranking_data import RankingData
 from tautrank.errors import DataError, OptionError
 from tautrank.files import PathLike, csv_text, write_whole
 from tautrank.json_values import or_none
@@ -91,7 +92,7 @@ class Metric(ABC):
 
     def bind(
         self,
-        labels: ArrayLike,
+        labels: ArrayLike | RankingData | Lists,
         offsets: ArrayLike | None = None,
         *,
         qid: Any = None,
@@ -101,7 +102,8 @@ class Metric(ABC):
         """Fix the labels, so that many scorings of the same documents are evaluated cheaply.
 
         Args:
-            labels: one finite number of at least 0 per document.
+            labels: one finite number of at least 0 per document; or `RankingData` or `Lists`, which
+                have their queries.
             offsets: ``n_queries + 1`` integers, where documents of a query are adjacent: query
                 ``q`` owns the documents ``offsets[q]:offsets[q + 1]``; or
             qid: one query id per document. Documents of a query may be scattered: they are
@@ -117,19 +119,17 @@ class Metric(ABC):
         >>> judge.mean([1.0, 2.0]), judge.mean([2.0, 1.0])
         (1.0, 0.6309297535714575)
         """
-        y = arrays.flat_numbers("labels", labels)
-        cuts, _, order = checked_queries(y.size, offsets, qid, group)
-        y = arrays.check_labels(y, cuts if order is None else None)
-        if judged is not None:
-            flags = arrays.check_flags("judged", judged, y.size)
-            y = np.where(flags, y, np.nan) if self.sees_unjudged else y
-        scorer, filled = self._scorer(y if order is None else y[order], cuts)
-        return BoundMetric(self, cuts, scorer, filled, order)
+        lists = Lists.of(labels, offsets, qid=qid, group=group, judged=judged)
+        grades = lists.labels
+        if lists.judged is not None and self.sees_unjudged:
+            grades = np.where(lists.judged, grades, np.nan)
+        scorer, has_relevant = self._scorer(grades, lists.offsets)
+        return BoundMetric(self, lists, scorer, has_relevant)
 
     def per_query(
         self,
         scores: ArrayLike,
-        labels: ArrayLike,
+        labels: ArrayLike | RankingData | Lists,
         offsets: ArrayLike | None = None,
         *,
         qid: Any = None,
@@ -152,7 +152,7 @@ class Metric(ABC):
     def mean(
         self,
         scores: ArrayLike,
-        labels: ArrayLike,
+        labels: ArrayLike | RankingData | Lists,
         offsets: ArrayLike | None = None,
         weights: ArrayLike | None = None,
         *,
@@ -170,6 +170,9 @@ class Metric(ABC):
         >>> metric("mrr").mean([1.0, 2.0, 3.0, 4.0], [1, 0, 0, 1], [0, 2, 4], weights=[3, 1])
         0.625
         >>> metric("mrr").mean([1.0, 2.0, 3.0], [1, 0, 0])
+        0.3333333333333333
+        >>> data = RankingData.from_arrays([[7.0], [8.0], [9.0]], [1, 0, 0], group=[3])
+        >>> metric("mrr").mean([1.0, 2.0, 3.0], data)
         0.3333333333333333
         """
         return self.bind(labels, offsets, qid=qid, group=group, judged=judged).mean(scores, weights)
@@ -197,23 +200,19 @@ class BoundMetric:
 
     Args:
         metric: the metric.
-        offsets: checked offsets of the lists.
+        lists: the lists that are scored.
         scorer: from checked scores to one value per query.
-        filled: which queries have a relevant document.
-        order: brings scores given row by row into the order of the lists; None if they are in it.
+        has_relevant: which queries have a relevant document.
 
     >>> metric("precision@1").bind([0, 1], [0, 2]).per_query([1.0, 2.0])
     array([1.])
     """
 
-    def __init__(
-        self, metric: Metric, offsets: I64, scorer: Scorer, filled: Bools, order: I64 | None = None
-    ) -> None:
+    def __init__(self, metric: Metric, lists: Lists, scorer: Scorer, has_relevant: Bools) -> None:
         self.metric = metric
-        self.offsets = offsets
+        self.lists = lists
         self._scorer = scorer
-        self._order = order
-        self._empty = np.flatnonzero(~filled)
+        self._empty = np.flatnonzero(~has_relevant)
 
     def per_query(self, scores: ArrayLike) -> F64:
         """Return one value per query; NaN where the query is skipped.
@@ -221,8 +220,9 @@ class BoundMetric:
         Args:
             scores: one number per document; ``-inf`` marks a document that was not retrieved.
         """
-        checked = arrays.check_scores(scores, self.offsets, adjacent=self._order is None)
-        values = self._scorer(checked if self._order is None else checked[self._order])
+        lists = self.lists
+        checked = arrays.check_scores(scores, lists.offsets, adjacent=lists.order is None)
+        values = self._scorer(lists.in_list_order(checked))
         values[self._empty] = EMPTY[self.metric.empty]
         return values
 
@@ -239,7 +239,7 @@ class BoundMetric:
         return mean_over_queries(values, weights)
 
     def __repr__(self) -> str:
-        return f"{self.metric!r} bound to {self.offsets.size - 1} queries"
+        return f"{self.metric!r} bound to {self.lists.n_queries} queries"
 
 
 def mean_over_queries(values: F64, weights: F64 | None = None) -> float:
@@ -437,9 +437,9 @@ def evaluate(
 
     Args:
         metrics: names or metric objects.
-        scores, labels, offsets, qid, group, judged: the flat arrays every metric takes, see
-            `Metric.bind`.
-        qids: one id per query; default those of `qid`, else 0, 1, 2, ...
+        scores, labels, offsets, qid, group, judged: what every metric takes, see
+            `Metric.per_query`; `labels` may be `RankingData` or `Lists`.
+        qids: one id per query; default those of `qid` or of the data, else 0, 1, 2, ...
         options: options given to every metric named by text, such as ``ties="expected"`` or
             ``like="trec_eval"``.
 
@@ -451,23 +451,18 @@ def evaluate(
     0.5
     >>> evaluate(["mrr"], [3.0, 2.0, 1.0], [0, 1, 1], qid=["b", "b", "a"]).qids.tolist()
     ['b', 'a']
+    >>> data = RankingData.from_arrays([[7.0], [8.0], [9.0]], [0, 1, 0], group=[3])
+    >>> evaluate(["mrr"], [3.0, 2.0, 1.0], data).mean("mrr")
+    0.5
     """
     chosen = tuple(
         m if isinstance(m, Metric) else metric(m, **options) for m in one_or_more(metrics)
     )
     if not chosen:
         raise OptionError("metrics: found none; expected at least one, such as 'ndcg@10'")
-    y = arrays.flat_numbers("labels", labels)
-    offsets, found, order = checked_queries(y.size, offsets, qid, group)
-    if order is not None:
-        judges = None if judged is None else arrays.check_flags("judged", judged, y.size)[order]
-        scores, y, judged = (
-            arrays.flat_numbers("scores", scores, size=y.size)[order],
-            y[order],
-            judges,
-        )
-    values = np.stack([m.per_query(scores, y, offsets, judged=judged) for m in chosen])
-    ids = found if qids is None else np.asarray(qids)
+    lists = Lists.of(labels, offsets, qid=qid, group=group, judged=judged)
+    values = np.stack([m.per_query(scores, lists) for m in chosen])
+    ids = lists.qids if qids is None else np.asarray(qids)
     if ids.shape != (values.shape[1],):
         raise DataError(f"qids: found {ids.size} ids; expected {values.shape[1]}, one per query")
     return Evaluation(chosen, values, ids)

@@ -19,7 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arguments import choice
-from tautrank.arrays import F64, I64, Array, Floats, Numbers, check_lists, check_scores
+from tautrank.arrays import F64, I64, Array, Floats, Numbers, check_scores
+from tautrank.data.lists import Lists
+from tautrank.data.ranking_data import RankingData
 from tautrank.errors import OptionError
 
 TIES = ("worst", "expected", "best", "input")
@@ -303,7 +305,10 @@ def missing_last(scores: Floats) -> Floats:
 
 
 def rank_order(
-    scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, ties: str = "worst"
+    scores: ArrayLike,
+    labels: ArrayLike | RankingData | Lists,
+    offsets: ArrayLike | None = None,
+    ties: str = "worst",
 ) -> I64:
     """Return the documents in rank order: queries stay in place, the best score of each comes
     first.
@@ -315,22 +320,25 @@ def rank_order(
 
     Args:
         scores: one number per document.
-        labels: one finite number of at least 0 per document.
+        labels: one finite number of at least 0 per document; or `RankingData` or `Lists`, which
+            have their queries.
         offsets: ``n_queries + 1`` integers; query ``q`` owns the documents
-            ``offsets[q]:offsets[q + 1]``.
+            ``offsets[q]:offsets[q + 1]``. None for one query.
         ties: ``"worst"`` (lower label first), ``"best"`` (higher label first) or ``"input"`` (input
             order).
 
     >>> rank_order([1.0, 2.0, 2.0, 0.0, 5.0], [0, 1, 0, 2, 0], [0, 3, 5])
     array([2, 1, 0, 4, 3])
     """
-    y, cuts = check_lists(labels, offsets)
-    s = missing_last(check_scores(scores, cuts))
+    lists = Lists.of(labels, offsets)
+    checked = check_scores(scores, lists.offsets, adjacent=lists.order is None)
     if choice("ties", ties, TIES) == "expected":
         raise OptionError(
             "ties: found 'expected', which is not an order; expected 'worst', 'best' or 'input'"
         )
-    return flat_order(s, cuts, when_tied(y, ties))
+    codes = when_tied(lists.labels, ties)
+    ranked = flat_order(missing_last(lists.in_list_order(checked)), lists.offsets, codes)
+    return ranked if lists.order is None else lists.order[ranked]
 
 
 def flat_order(scores: Floats, offsets: I64, codes: Codes) -> I64:

@@ -436,7 +436,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         judge = metric(self.metric)
         data = inputs.ranking_data(X, y, qid, group)
         weights = inputs.query_weights(sample_weight, data, "sample_weight")
-        return judge.sign * judge.mean(self.predict(data), data.labels, data.offsets, weights)
+        return judge.sign * judge.mean(self.predict(data), data, weights=weights)
 
     def rank(self, X: Any, qid: Any = None, *, group: Any = None) -> Ranking:
         """Sort the documents of each query, the best first; equal scores keep the order of the

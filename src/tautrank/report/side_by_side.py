@@ -83,7 +83,7 @@ def side_by_side(
     judge = read_metric(metric)
     checked_data("data", data)
     scores = [_scores(given, data, name) for given, name in zip((a, b), names, strict=True)]
-    values = np.array([judge.per_query(each, data.labels, data.offsets) for each in scores])
+    values = np.array([judge.per_query(each, data) for each in scores])
     gains = judge.sign * (values[1] - values[0])
     known = np.flatnonzero(~np.isnan(gains))
     if not known.size:
@@ -95,7 +95,7 @@ def side_by_side(
     for found, each in zip(
         ranks, scores, strict=True
     ):  # equal scores as metrics rank them by default
-        found[rank_order(each[rows], some.labels, some.offsets)] = ranks_in(some.offsets)
+        found[rank_order(each[rows], some)] = ranks_in(some.offsets)
     shown = ranks.min(axis=0) <= documents
     weighed = [_reasons(given, some, shown) for given in (a, b)]
     called = ranks_in(some.offsets) - 1 if some.doc_ids is None else some.doc_ids

@@ -104,7 +104,7 @@ def five_documents() -> RankingData:
     >>> data = five_documents()
     >>> for a, b, c in ((3, 2, 1), (3, 1, 2)):
     ...     scores = data.X @ [a, b, c]
-    ...     print(round(metric("ndcg@3").mean(scores, data.labels, data.offsets), 3))
+    ...     print(round(metric("ndcg@3").mean(scores, data), 3))
     0.917
     0.903
     """
