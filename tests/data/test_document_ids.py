@@ -126,10 +126,8 @@ def test_mq2008_is_judged_alike_here_and_by_trec_eval(tmp_path: Path, shared_dat
     for given in (qrels, shared_data / "mq2008" / "S1.txt"):
         found = judge_given(run, read_judgments(given)).for_trec_eval()
         for name, ours in metrics.items():
-            values = tr.metric(ours, like="trec_eval").per_query(
-                found.scores, found.labels, found.offsets
-            )
-            expected = [theirs[str(qid)][name] for qid in found.qids]
+            values = tr.metric(ours, like="trec_eval").per_query(found.scores, found.lists)
+            expected = [theirs[str(qid)][name] for qid in found.lists.qids]
             np.testing.assert_allclose(values, expected, atol=1e-9)
 
 

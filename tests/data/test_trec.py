@@ -150,12 +150,12 @@ def test_documents_meet_by_query_and_name(run, qrels):
         return
     found = tr.judge_run(run, qrels)
     scores, labels, judged = reference(run, qrels)
-    assert (found.scores.tolist(), found.labels.tolist()) == (scores, labels)
-    assert found.judged.tolist() == [
+    assert (found.scores.tolist(), found.lists.labels.tolist()) == (scores, labels)
+    assert found.lists.judged.tolist() == [
         is_in and qrel >= 0 for is_in, qrel in zip(judged, _grades(run, qrels), strict=True)
     ]
-    assert found.qids.tolist() == list(qrels)
-    assert np.diff(found.offsets).tolist() == [
+    assert found.lists.qids.tolist() == list(qrels)
+    assert np.diff(found.lists.offsets).tolist() == [
         len(run.get(q, {}).keys() | docs.keys()) for q, docs in qrels.items()
     ]
     assert found.answered.tolist() == [q in run for q in qrels]
@@ -193,8 +193,8 @@ def test_files_and_dictionaries_are_judged_alike(tmp_path):
     found = judge_given(files[0], read_judgments(files[1]))
     m = tr.metric("ndcg@10")
     theirs = tr.judge_run(run, qrels)
-    assert m.per_query(found.scores, found.labels, found.offsets).tolist() == pytest.approx(
-        m.per_query(theirs.scores, theirs.labels, theirs.offsets).tolist(), abs=1e-15
+    assert m.per_query(found.scores, found.lists).tolist() == pytest.approx(
+        m.per_query(theirs.scores, theirs.lists).tolist(), abs=1e-15
     )
 
 
@@ -223,8 +223,8 @@ def test_the_order_of_trec_eval(scores, others):
     ).for_trec_eval()
     # By score in 32 bits, then by name, both from the end.
     ranked = sorted(scores, key=lambda name: (np.float32(scores[name]), name), reverse=True)
-    assert ordered.labels.tolist()[: len(ranked)] == [grade[name] for name in ranked]
-    assert ordered.labels[-1] == 9.0
+    assert ordered.lists.labels.tolist()[: len(ranked)] == [grade[name] for name in ranked]
+    assert ordered.lists.labels[-1] == 9.0
     assert set(ordered.scores[: len(ranked)]) == {
         float(np.float32(score)) for score in scores.values()
     }
@@ -246,12 +246,12 @@ def test_a_run_under_judgments():
     run = {"q1": {"d1": 3.0, "d2": 2.0}, "q3": {"d1": 1.0}}
     qrels = {"q1": {"d2": 1.0, "d7": 2.0, "d8": -2.0}, "q2": {"d5": 1.0}}
     judged = tr.judge_run(run, qrels)
-    assert judged.qids.tolist() == ["q1", "q2"]
-    assert judged.offsets.tolist() == [0, 4, 5]
+    assert judged.lists.qids.tolist() == ["q1", "q2"]
+    assert judged.lists.offsets.tolist() == [0, 4, 5]
     assert judged.scores.tolist() == [3.0, 2.0, -math.inf, -math.inf, -math.inf]
-    assert judged.labels.tolist() == [0, 1, 2, 0, 1]
+    assert judged.lists.labels.tolist() == [0, 1, 2, 0, 1]
     assert (judged.not_in_run, judged.not_judged) == (1, 1)
-    recall = tr.metric("recall@10").per_query(judged.scores, judged.labels, judged.offsets)
+    recall = tr.metric("recall@10").per_query(judged.scores, judged.lists)
     assert recall.tolist() == [0.5, 0.0]
 
 
@@ -281,7 +281,5 @@ def test_a_run_scores_as_trec_eval_scores_it():
         run, {q: {d: float(v) for d, v in docs.items()} for q, docs in qrels.items()}
     )
     for trec, ours in names.items():
-        values = tr.metric(ours, empty="zero").per_query(
-            judged.scores, judged.labels, judged.offsets
-        )
-        np.testing.assert_allclose(values, [theirs[q][trec] for q in judged.qids], atol=1e-12)
+        values = tr.metric(ours, empty="zero").per_query(judged.scores, judged.lists)
+        np.testing.assert_allclose(values, [theirs[q][trec] for q in judged.lists.qids], atol=1e-12)

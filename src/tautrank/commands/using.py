@@ -15,11 +15,10 @@ import typer
 
 import tautrank as tr
 from tautrank.arguments import choice
-from tautrank.arrays import query_of
 from tautrank.commands import options
 from tautrank.commands.options import argument, flag, option, several
 from tautrank.commands.output import ERR, OUT, print_json, say, say_written, show_reading
-from tautrank.data import Judged
+from tautrank.data import Judged, Lists
 from tautrank.data.arrays import offsets_from_sizes
 from tautrank.data.trec import csv_lines, run_lines
 from tautrank.errors import OptionError, counted
@@ -108,22 +107,19 @@ def evaluate(
     elif model is not None and not scores:
         ranker = options.load_ranker(model, data)
         documents = reading.for_ranker(ranker, data, memory=memory)
-        judged = Judged(
-            ranker.predict(documents), documents.labels, documents.offsets, documents.qids
-        )
+        judged = Judged(ranker.predict(documents), Lists.of(documents))
     else:
         found = "both" if scores else "neither"
         raise OptionError(f"--scores, --model: found {found}; expected one of them")
     remarks = judged.remarks
     if like == "trec_eval":
         judged = judged.for_trec_eval()
-        placed = np.unique([query_of(judged.offsets), judged.scores], axis=1)
+        placed = np.unique([judged.lists.query, judged.scores], axis=1)
         if judged.names is None and placed.shape[1] < judged.scores.size:
             remarks += [
                 "trec_eval ranks equal scores by document name; these documents have none and keep their order"
             ]
-    lists = (judged.scores, judged.labels, judged.offsets)
-    result = tr.evaluate(chosen, *lists, judged=judged.judged, qids=judged.qids)
+    result = tr.evaluate(chosen, judged.scores, judged.lists)
     if per_query is not None:
         result.write_per_query(per_query)
     for remark in remarks:
@@ -132,7 +128,7 @@ def evaluate(
     if as_json:
         print_json({"data": str(data), "scores": str(source), **result.to_dict()})
         return
-    say(f"{source} on {data}: {counted(judged.qids.size, 'query')}")
+    say(f"{source} on {data}: {counted(judged.lists.n_queries, 'query')}")
     OUT.print(evaluation_table(result))
     if per_query is not None:
         say(f"Values of every query: {per_query}")
@@ -437,7 +433,7 @@ def theory_check(
                 f"--scores: found with {data or 'no data'}; expected the file of data they belong to"
             )
         judged = reading.scored(scores, data)
-        labels, offsets, given = judged.labels, judged.offsets, judged.scores
+        labels, offsets, given = judged.lists.labels, judged.lists.offsets, judged.scores
     else:
         synthetic = tr.simulate.simulate_web_search(200, n_features=16, mean_length=20, seed=seed)
         parts = [synthetic] if data is None else list(reading.parts(data, fold).values())

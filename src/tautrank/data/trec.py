@@ -19,16 +19,14 @@ import numpy as np
 from tautrank.arrays import (
     F64,
     FINITE_OR_MISSING,
-    I64,
-    Array,
     Bools,
     check_each,
     flat_numbers,
     numbers,
-    query_of,
 )
 from tautrank.data.arrays import check_words, offsets_from_sizes
 from tautrank.data.files import TABLES, read_data, read_scores
+from tautrank.data.lists import Lists
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import TextSource, ending, finite_number, read_text
 from tautrank.errors import DataError, counted
@@ -187,27 +185,22 @@ def named_labels(data: RankingData) -> Named:
 
 @dataclass(frozen=True)
 class Judged:
-    """A run under judgments, or the scores of labelled data, as the flat arrays every metric takes.
+    """A run under judgments, or the scores of labelled data: what every metric takes.
 
     Attributes:
         scores: the run's scores; ``-inf`` marks a judged document that the run did not retrieve.
-        labels: the judgments; unjudged documents and negative judgments are 0, as trec_eval counts
-            them.
-        offsets, qids: the queries, in the order of the judgments.
+        lists: the judged queries, in the order of the judgments. Documents without a judgment and
+            those with a negative one have the label 0, as trec_eval counts them.
         not_in_run: judged queries without a document in the run; they count, with nothing retrieved
             (trec_eval -c).
         not_judged: queries of the run without judgments; they are left out.
-        judged: which documents have a judgment, one of at least 0; None if all have.
         names: the names of the documents; None for documents without names.
     """
 
     scores: F64
-    labels: Array
-    offsets: I64
-    qids: Array
+    lists: Lists
     not_in_run: int = 0
     not_judged: int = 0
-    judged: Bools | None = None
     names: list[str] | None = field(default=None, repr=False)
 
     @property
@@ -224,7 +217,7 @@ class Judged:
     def answered(self) -> Bools:
         """Which queries have a document that was retrieved."""
         retrieved = np.concatenate(([0], np.cumsum(self.scores > -np.inf)))
-        return np.asarray(np.diff(retrieved[self.offsets]) > 0)
+        return np.asarray(np.diff(retrieved[self.lists.offsets]) > 0)
 
     def for_trec_eval(self) -> Judged:
         """Return the same with trec_eval's order as the order of the rows, for ``ties="input"``.
@@ -233,13 +226,14 @@ class Judged:
         the alphabet first. Documents without names keep their order.
 
         >>> judged = judge_run({"q": {"a": 1.0, "c": 1.0, "b": 2.0}}, {"q": {"a": 1}})
-        >>> judged.labels.tolist(), judged.for_trec_eval().labels.tolist()
+        >>> judged.lists.labels.tolist(), judged.for_trec_eval().lists.labels.tolist()
         ([1.0, 0.0, 0.0], [0.0, 0.0, 1.0])
         """
         scores = self.scores.astype(np.float32)
         if self.names is None:
             return replace(self, scores=scores.astype(np.float64))
-        query = query_of(self.offsets)
+        lists = self.lists
+        query = lists.query
         order = np.lexsort((-scores, query))
         ranked, query = scores[order], query[order]
         same = (ranked[1:] == ranked[:-1]) & (query[1:] == query[:-1]) & (ranked[1:] > -np.inf)
@@ -247,31 +241,29 @@ class Judged:
         group = np.cumsum(np.append(True, ~same))[tied]
         words = np.array([self.names[document] for document in order[tied]])
         order[tied] = order[tied[np.lexsort((words, -group))[::-1]]]
-        judged = None if self.judged is None else self.judged[order]
-        names = [self.names[document] for document in order]
+        judged = None if lists.judged is None else lists.judged[order]
         return replace(
             self,
             scores=ranked.astype(np.float64),
-            labels=self.labels[order],
-            judged=judged,
-            names=names,
+            lists=replace(lists, labels=lists.labels[order], judged=judged),
+            names=[self.names[document] for document in order],
         )
 
 
 def judge_run(
     run: Mapping[str, Mapping[str, float]], qrels: Mapping[str, Mapping[str, float]]
 ) -> Judged:
-    """Turn a run and its judgments into flat arrays.
+    """Put a run and its judgments together.
 
     >>> judged = judge_run({"q1": {"d1": 9.5, "d2": 8.0}}, {"q1": {"d1": 2, "d9": 1}})
-    >>> judged.scores.tolist(), judged.labels.tolist()
+    >>> judged.scores.tolist(), judged.lists.labels.tolist()
     ([9.5, 8.0, -inf], [2.0, 0.0, 1.0])
     """
     return _judged(named_numbers(run, "run"), named_numbers(qrels, "qrels"))
 
 
 def _judged(run: Named, qrels: Named, where: str = "run") -> Judged:
-    """Turn a run and its judgments into flat arrays.
+    """Put a run and its judgments together.
 
     Args:
         run: scores by query and document.
@@ -292,14 +284,19 @@ def _judged(run: Named, qrels: Named, where: str = "run") -> Judged:
         labels += [judged.get(name, -1.0) for name in documents]
         sizes.append(len(documents))
     grades = np.array(labels)
-    lists = (
-        np.array(scores),
-        np.maximum(grades, 0.0),
-        offsets_from_sizes(np.array(sizes)),
-        np.array(list(qrels)),
+    lists = Lists(
+        labels=np.maximum(grades, 0.0),
+        offsets=offsets_from_sizes(np.array(sizes)),
+        qids=np.array(list(qrels)),
+        judged=grades >= 0,
     )
-    not_in_run, not_judged = len(qrels) - len(shared), len(run) - len(shared)
-    return Judged(*lists, not_in_run, not_judged, judged=grades >= 0, names=names)
+    return Judged(
+        scores=np.array(scores),
+        lists=lists,
+        not_in_run=len(qrels) - len(shared),
+        not_judged=len(run) - len(shared),
+        names=names,
+    )
 
 
 def read_judged_scores(scores: Path, data: Path, **options: Any) -> Judged:
@@ -356,7 +353,7 @@ def judge_given(
         judgments: what `read_judgments` returns.
         where, judged: what both are called in errors.
 
-    >>> judge_given({"q1": {"d1": 0.5}}, read_judgments({"q1": {"d1": 2, "d9": 1}})).labels.tolist()
+    >>> judge_given({"q1": {"d1": 0.5}}, read_judgments({"q1": {"d1": 2, "d9": 1}})).lists.labels.tolist()
     [2.0, 1.0]
     """
     is_file = isinstance(given, str | os.PathLike)
@@ -369,7 +366,7 @@ def judge_given(
         qrels = named_labels(judgments) if isinstance(judgments, RankingData) else judgments
         result = _judged(read_run(given) if is_file else named_numbers(given, where), qrels, where)
         if isinstance(judgments, RankingData) and not np.any(
-            result.scores[result.judged] > -np.inf
+            result.scores[result.lists.judged] > -np.inf
         ):
             known = (
                 ""
@@ -390,7 +387,7 @@ def judge_given(
     check_each(where, scores, scores < np.inf, FINITE_OR_MISSING, judgments.offsets)
     if is_file:
         scores = judgments.in_document_order(scores)
-    return Judged(scores, judgments.labels, judgments.offsets, judgments.qids)
+    return Judged(scores, Lists.of(judgments))
 
 
 def _first_line(path: Path) -> list[str]:

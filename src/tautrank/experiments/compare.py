@@ -245,10 +245,7 @@ def compare_runs(
     def values_of(name: str, run: Any) -> tuple[Judged, list[F64]]:
         found = judge_given(run, judgments, name, called(judged, "judged"))
         found = found.for_trec_eval() if like == "trec_eval" else found
-        return found, [
-            m.per_query(found.scores, found.labels, found.offsets, judged=found.judged)
-            for m in judges
-        ]
+        return found, [m.per_query(found.scores, found.lists) for m in judges]
 
     judged_runs = {
         name: values_of(name, run) for given in by_system.values() for name, run in given.items()
