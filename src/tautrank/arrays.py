@@ -44,25 +44,6 @@ def dense(X: Any) -> Array:
     return np.asarray(X.toarray() if hasattr(X, "toarray") else X)
 
 
-def check_lists(labels: ArrayLike, offsets: ArrayLike) -> tuple[Numbers, I64]:
-    """Return labels and offsets as arrays that describe lists of documents.
-
-    Args:
-        labels: one finite number of at least 0 per document.
-        offsets: ``n_queries + 1`` integers; query ``q`` owns the documents
-            ``offsets[q]:offsets[q + 1]``.
-
-    >>> check_lists([0, 1, 2], [0, 2, 3])
-    (array([0, 1, 2]), array([0, 2, 3]))
-    >>> check_lists([0, 1, -2], [0, 2, 3])
-    Traceback (most recent call last):
-    tautrank.errors.DataError: labels[2] (query 1, document 0): found -2; expected a finite number of at least 0
-    """
-    y = flat_numbers("labels", labels)
-    cuts = check_offsets(offsets, y.size)
-    return check_labels(y, cuts), cuts
-
-
 def check_labels(labels: ArrayLike, offsets: I64 | None = None) -> Numbers:
     """Return labels as a flat array of numbers.
 

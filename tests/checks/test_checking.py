@@ -13,7 +13,7 @@ from tautrank.checks import CHECKS, check, check_loss, check_losses
 from tautrank.checks.checking import short_lists, some_lists
 from tautrank.errors import OptionError
 from tautrank.losses import MSE, REGISTRY, ListLoss, loss
-from tautrank.losses.base import Lists
+from tautrank.losses.base import TrainingLists
 from tests.recorded_progress import RecordedProgress
 
 LABELS, OFFSETS = [0, 1, 0, 2, 0, 1], [0, 3, 6]
@@ -56,7 +56,7 @@ def test_the_worst_of_several_scorings() -> None:
         "above-log-mrr"
     ]
     alone = CHECKS["above-log-mrr"].outcome(
-        loss("lambdarank"), scores, Lists.of(LABELS, OFFSETS, None)
+        loss("lambdarank"), scores, TrainingLists.of(LABELS, OFFSETS)
     )
     assert worst.margin < alone.margin
 
@@ -86,11 +86,11 @@ def test_thinned_data_and_progress() -> None:
 
 
 def test_long_checks_look_at_some_queries() -> None:
-    lists = Lists.of(np.ones(9000), np.arange(0, 9001, 10), None)
+    lists = TrainingLists.of(np.ones(9000), np.arange(0, 9001, 10))
     scores, some = some_lists(np.arange(9000.0), lists)
     assert some.sizes.size == 180
     assert scores[10] == 50.0  # the sixth query
-    mixed = Lists.of(np.ones(400), [0, 300, 350, 400], None)
+    mixed = TrainingLists.of(np.ones(400), [0, 300, 350, 400])
     assert short_lists(np.zeros(400), mixed)[1].sizes.tolist() == [50, 50]
     assert (
         check_loss("mse", np.ones(9000), lists.offsets, names=["derivative"])["derivative"].queries
@@ -158,7 +158,7 @@ def test_a_gain_table_that_ends_too_soon_is_a_condition_and_no_failure() -> None
         report["large-labels"].detail == "its labels end at 4, and these lists have a label of 1000"
     )
     assert report["curved"].status == "holds"
-    outcome = CHECKS["finite"].outcome(short, np.zeros(2), Lists.of([5, 0], [0, 2], None))
+    outcome = CHECKS["finite"].outcome(short, np.zeros(2), TrainingLists.of([5, 0], [0, 2]))
     assert outcome.status == "does not apply"
     assert outcome.detail == "its labels end at 4, and these lists have a label of 5"
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tautrank.losses import loss
-from tautrank.losses.base import Lists
+from tautrank.losses.base import TrainingLists
 from tautrank.metrics.ordering import query_sums
 from tautrank.theory import generalisation_error, lipschitz, log_box_covering
 from tautrank.theory.lipschitz import differences, proven_constant
@@ -49,7 +49,7 @@ def test_no_slope_is_above_what_is_proven(
     subject = loss(text, k=k, sigma=sigma) if text in FAMILY else loss(text)
     grad, _ = subject.bind(labels, offsets).gradients(scores)
     steepness = query_sums(np.abs(grad), offsets)
-    proven = proven_constant(subject, Lists.of(labels, offsets, None))
+    proven = proven_constant(subject, TrainingLists.of(labels, offsets))
     assert (steepness <= proven * (1 + 1e-9) + 1e-12).all()
 
 

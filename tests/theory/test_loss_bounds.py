@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tautrank.losses import loss
-from tautrank.losses.base import Lists
+from tautrank.losses.base import TrainingLists
 from tautrank.metrics import metric
 from tautrank.theory import (
     Bound,
@@ -181,7 +181,7 @@ def test_the_binary_sides_by_hand() -> None:
 def test_targets_are_read_off_the_gradient(text: str) -> None:
     s, y, offsets = make_lists(5, "normal", "graded")
     phi = targets_of(loss(text), s, y, offsets)
-    kept = Lists.of(y, offsets, None).has_relevant
+    kept = TrainingLists.of(y, offsets).has_relevant
     sums = [phi[a:b].sum() for a, b in itertools.pairwise(offsets)]
     np.testing.assert_allclose(np.array(sums)[kept], 1.0, rtol=1e-12)
     value = -np.array([phi[a:b] @ _log_softmax(s[a:b]) for a, b in itertools.pairwise(offsets)])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tautrank.losses import loss
-from tautrank.losses.base import Lists
+from tautrank.losses.base import TrainingLists
 from tautrank.metrics import METRICS, metric
 from tautrank.theory import consistent_smoothing, smoothed_metric, smoothing_limit, ties
 from tests.theory_lists import Scored, lists, make_lists
@@ -28,7 +28,7 @@ def phi(x: float) -> float:
 
 
 def flipped_pairs(s, y, offsets, sigma, mu) -> np.ndarray:
-    known = Lists.of(y, offsets, None)
+    known = TrainingLists.of(y, offsets)
     sigmas, mus = (
         np.broadcast_to(np.asarray(each, float), known.sizes.shape).copy() for each in (sigma, mu)
     )

@@ -18,13 +18,13 @@ from tautrank.arrays import F64, Bools
 from tautrank.data.arrays import offsets_from_sizes
 from tautrank.errors import counted
 from tautrank.losses import REGISTRY, Loss
-from tautrank.losses.base import Lists
+from tautrank.losses.base import TrainingLists
 from tautrank.progress import Progress, Silent
 from tautrank.theory.theorem import Condition, check_scored_lists, first_reason
 
 HOLDS, FAILS, DOES_NOT_APPLY = "holds", "fails", "does not apply"
 
-Examine = Callable[[Loss, F64, Lists], tuple[float, str] | Iterable[str]]
+Examine = Callable[[Loss, F64, TrainingLists], tuple[float, str] | Iterable[str]]
 """From a loss, scores and lists to a margin, below 0 where the check fails, and a sentence with the
 numbers; or to counterexamples in sentences, of which only the first is asked for."""
 
@@ -88,10 +88,10 @@ class Check(NamedTuple):
     on: Literal["data", "synthetic", "both"] = "data"
     paper: str = ""
     once: bool = False
-    sample: Callable[[F64, Lists], tuple[F64, Lists]] | None = None
+    sample: Callable[[F64, TrainingLists], tuple[F64, TrainingLists]] | None = None
     flaw: str = ""
 
-    def outcome(self, loss: Loss, scores: F64, lists: Lists) -> Outcome:
+    def outcome(self, loss: Loss, scores: F64, lists: TrainingLists) -> Outcome:
         """Check a loss at given scores.
 
         Args:
@@ -100,7 +100,7 @@ class Check(NamedTuple):
             lists: the labelled lists.
 
         >>> from tautrank.losses import loss
-        >>> CHECKS["xe-ndcg"].outcome(loss("listnet"), np.array([1.0, 0.0]), Lists.of([0, 1], [0, 2], None))
+        >>> CHECKS["xe-ndcg"].outcome(loss("listnet"), np.array([1.0, 0.0]), TrainingLists.of([0, 1], [0, 2]))
         xe-ndcg does not apply: it is about xendcg without noise
         """
         if self.sample is not None:
@@ -141,7 +141,7 @@ def check(name: str, statement: str = "", **options: Any) -> Callable[[Examine],
     ...     least = float(loss.bind(lists.labels, lists.offsets).values(scores).min())
     ...     return least, f"the smallest value is {least:g}"
     >>> from tautrank.losses import loss
-    >>> CHECKS["positive"].outcome(loss("mse"), np.array([2.0]), Lists.of([1], [0, 1], None))
+    >>> CHECKS["positive"].outcome(loss("mse"), np.array([2.0]), TrainingLists.of([1], [0, 1]))
     positive holds: the smallest value is 0.5
     >>> del CHECKS["positive"]
     """
@@ -155,7 +155,7 @@ def check(name: str, statement: str = "", **options: Any) -> Callable[[Examine],
     return enter
 
 
-def nothing_relevant(loss: Loss, scores: F64, lists: Lists) -> str | None:
+def nothing_relevant(loss: Loss, scores: F64, lists: TrainingLists) -> str | None:
     """Condition of a check that needs a relevant document, one whose label is worth something."""
     gain = getattr(loss, "gain", getattr(getattr(loss, "metric", None), "gain", "linear"))
     return None if lists.gains(gain).any() else "no query that it looks at has a relevant document"
@@ -169,7 +169,7 @@ def scope(kind: Condition, *more: Condition) -> Condition:
         kind: the losses.
         more: further conditions.
 
-    >>> scope(lambda *_: None)(None, np.zeros(1), Lists.of([0], [0, 1], None))
+    >>> scope(lambda *_: None)(None, np.zeros(1), TrainingLists.of([0], [0, 1]))
     'no query that it looks at has a relevant document'
     """
     return first_reason(kind, nothing_relevant, *more)
@@ -201,7 +201,9 @@ def beyond_its_labels(loss: Loss, label: float) -> str | None:
     )
 
 
-def some_lists(scores: F64, lists: Lists, documents: int = 2000) -> tuple[F64, Lists]:
+def some_lists(
+    scores: F64, lists: TrainingLists, documents: int = 2000
+) -> tuple[F64, TrainingLists]:
     """Take queries at regular distances, for checks that look at many scores.
 
     Args:
@@ -209,7 +211,7 @@ def some_lists(scores: F64, lists: Lists, documents: int = 2000) -> tuple[F64, L
         lists: the labelled lists.
         documents: approximate number of documents to take.
 
-    >>> scores, lists = some_lists(np.arange(6.0), Lists.of([1, 0, 0, 1, 1, 0], [0, 2, 4, 6], None), documents=4)
+    >>> scores, lists = some_lists(np.arange(6.0), TrainingLists.of([1, 0, 0, 1, 1, 0], [0, 2, 4, 6]), documents=4)
     >>> scores, lists.offsets
     (array([0., 1., 4., 5.]), array([0, 2, 4]))
     """
@@ -217,17 +219,17 @@ def some_lists(scores: F64, lists: Lists, documents: int = 2000) -> tuple[F64, L
     return only_queries(scores, lists, np.arange(lists.sizes.size) % stride == 0)
 
 
-def short_lists(scores: F64, lists: Lists) -> tuple[F64, Lists]:
+def short_lists(scores: F64, lists: TrainingLists) -> tuple[F64, TrainingLists]:
     """Take `some_lists` of at most 200 documents, for checks whose time grows with the square of
     that number.
 
-    >>> short_lists(np.zeros(302), Lists.of(np.ones(302), [0, 1, 302], None))[1].offsets
+    >>> short_lists(np.zeros(302), TrainingLists.of(np.ones(302), [0, 1, 302]))[1].offsets
     array([0, 1])
     """
     return some_lists(*only_queries(scores, lists, lists.sizes <= _SHORT))
 
 
-def only_queries(scores: F64, lists: Lists, queries: Bools) -> tuple[F64, Lists]:
+def only_queries(scores: F64, lists: TrainingLists, queries: Bools) -> tuple[F64, TrainingLists]:
     """Return the scores and the lists of some queries.
 
     Args:
@@ -235,12 +237,12 @@ def only_queries(scores: F64, lists: Lists, queries: Bools) -> tuple[F64, Lists]
         lists: the labelled lists.
         queries: whether to take each query.
 
-    >>> only_queries(np.array([5.0, 6.0, 7.0]), Lists.of([1, 0, 2], [0, 2, 3], None), np.array([False, True]))[0]
+    >>> only_queries(np.array([5.0, 6.0, 7.0]), TrainingLists.of([1, 0, 2], [0, 2, 3]), np.array([False, True]))[0]
     array([7.])
     """
     rows = np.repeat(queries, lists.sizes)
-    return scores[rows], Lists.of(
-        lists.labels[rows], offsets_from_sizes(lists.sizes[queries]), None
+    return scores[rows], TrainingLists.of(
+        lists.labels[rows], offsets_from_sizes(lists.sizes[queries])
     )
 
 
@@ -248,7 +250,7 @@ slow_check = functools.partial(check, once=True, sample=short_lists)
 """As `check`, for checks that look for their own scores on some short lists."""
 
 
-def synthetic_lists(seed: int = 0) -> tuple[F64, Lists]:
+def synthetic_lists(seed: int = 0) -> tuple[F64, TrainingLists]:
     """Return scores with ties (multiples of 1/8, so that shifts are exact) and six labelled lists.
 
     One list has a single document, one has none, and one has no relevant document.
@@ -265,7 +267,7 @@ def synthetic_lists(seed: int = 0) -> tuple[F64, Lists]:
     labels = rng.integers(0, 5, offsets[-1]).astype(np.float64)
     labels[offsets[3] : offsets[4]] = 0.0
     labels[offsets[1]] = 2.0
-    return rng.integers(-12, 12, offsets[-1]) / 8.0, Lists.of(labels, offsets, None)
+    return rng.integers(-12, 12, offsets[-1]) / 8.0, TrainingLists.of(labels, offsets)
 
 
 @dataclass(frozen=True)
@@ -419,7 +421,7 @@ def _data(
     scores: ArrayLike | None,
     queries: int | None,
     seed: int,
-) -> tuple[list[F64], Lists]:
+) -> tuple[list[F64], TrainingLists]:
     """Return several scorings of the same lists."""
     rng = np.random.default_rng(whole("seed", seed, 0, 2**64 - 1))
     if labels is None or offsets is None:
@@ -427,7 +429,7 @@ def _data(
 
         data = simulate_web_search(200, n_features=16, mean_length=20, seed=seed)
         labels, offsets = data.labels, data.offsets
-    lists = Lists.of(labels, offsets, None)
+    lists = TrainingLists.of(labels, offsets)
     first = rng.normal(size=lists.labels.size)
     if scores is not None:
         first, _ = check_scored_lists(scores, lists.labels, lists.offsets)
@@ -447,7 +449,7 @@ def _data(
     ], lists
 
 
-def _worst(check: Check, loss: Loss, scorings: list[F64], lists: Lists) -> Outcome:
+def _worst(check: Check, loss: Loss, scorings: list[F64], lists: TrainingLists) -> Outcome:
     """Return the worst outcome over the lists that a check is for."""
     outcomes = []
     if check.on != "data":

@@ -19,7 +19,7 @@ import numpy as np
 from tautrank.arrays import F64, Bools, Floats, place
 from tautrank.checks.checking import beyond_its_labels, check, some_lists, synthetic_lists
 from tautrank.kernels.threads import small_shares
-from tautrank.losses.base import REGISTRY, Lists, Loss, Objective
+from tautrank.losses.base import REGISTRY, Loss, Objective, TrainingLists
 from tautrank.losses.stochastic import SmoothedLoss
 from tautrank.metrics.ordering import query_sums
 from tautrank.theory.lipschitz import WIDTH, differences, slopes_at_kinks
@@ -99,7 +99,7 @@ _law = functools.partial(check, on="synthetic")
 
 
 @_law("runs")
-def _runs(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+def _runs(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """the loss returns a gradient, a hessian and a value for ordinary lists"""
     for name, part in results(_bound(loss, lists), scores).items():
         expected = lists.sizes.shape if name == "value" else scores.shape
@@ -108,7 +108,7 @@ def _runs(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 
 
 @_law("derivative", unless=_no_derivative, on="both", sample=some_lists)
-def _derivative(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+def _derivative(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """the gradient is the derivative of the loss, with its weights, targets and noise held fixed"""
     step, longest = 3, lists.longest
     places = sorted(
@@ -149,7 +149,7 @@ def _derivative(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 
 
 @_law("frozen")
-def _frozen(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+def _frozen(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """with its weights, targets and noise held fixed at some scores, the loss has its own value
     there
     """
@@ -159,7 +159,7 @@ def _frozen(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 
 
 @_law("finite", on="both")
-def _finite(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+def _finite(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """gradients, hessians and values are finite, no hessian is below 0, also at scores a million
     times as large
     """
@@ -170,17 +170,17 @@ def _finite(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 
 
 @_law("curved")
-def _curved(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+def _curved(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """some hessian is above 0, since boosters divide by their sum"""
     if not _bound(loss, lists).gradients(scores)[1].any():
         yield "all hessians are 0"
 
 
 @_law("no-relevant", on="both")
-def _no_relevant(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+def _no_relevant(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """a query without a relevant document has value 0, gradient 0 and hessian 0"""
     query = lists.query
-    some_bare = Lists.of(np.where(query % 2 == 0, 0.0, lists.labels), lists.offsets, None)
+    some_bare = TrainingLists.of(np.where(query % 2 == 0, 0.0, lists.labels), lists.offsets)
     bare = ~some_bare.has_relevant
     for name, part in results(_bound(loss, some_bare), scores).items():
         there = part[bare if name == "value" else bare[query]]
@@ -189,7 +189,7 @@ def _no_relevant(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 
 
 @_law("independent")
-def _independent(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+def _independent(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """a query does not depend on the other queries"""
     other_scores, other_lists = synthetic_lists(seed=1)
     rows = slice(*lists.offsets[2:4])
@@ -200,14 +200,14 @@ def _independent(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
         found = results(loss.bind(y, lists.offsets, seed=_SEED), s)
         return {name: part[2:3] if name == "value" else part[rows] for name, part in found.items()}
 
-    alone = Lists.of(lists.labels[rows], [0, lists.sizes[2]], None)
+    alone = TrainingLists.of(lists.labels[rows], [0, lists.sizes[2]])
     beside_others, plain = beside(other_scores, labels), beside(scores, lists.labels)
     for found in _unlike(beside_others, plain, alone, expected="as beside other lists"):
         yield f"of the same list, {found}"
 
 
 @_law("order", unless=_places_matter, on="both")
-def _order(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+def _order(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """the order in which documents are given does not matter, ties included"""
     subject, query = _settled(loss), lists.query
     order = np.lexsort((np.random.default_rng(5).random(scores.size), query))
@@ -231,7 +231,7 @@ def _order(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 
 
 @_law("shift", unless=_sees_scores, on="both")
-def _shift(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+def _shift(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """adding a constant to the scores of a query changes nothing"""
     # Of such scores and shifts a float64 holds the exact sum.
     exact = np.round(scores * 2.0**20) / 2.0**20
@@ -244,7 +244,7 @@ def _shift(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 
 
 @_law("zero-sum", unless=_no_zero_sum, on="both")
-def _zero_sum(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+def _zero_sum(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """the gradient adds up to 0 in every query"""
     grad = _bound(loss, lists).gradients(scores)[0]
     totals = query_sums(grad, lists.offsets)
@@ -256,7 +256,7 @@ def _zero_sum(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 
 
 @_law("threads")
-def _threads(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+def _threads(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """the results have the same bits for any number of threads, in float32 and in float64"""
     for kind, threads in itertools.product(_KINDS, (2, 3)):
         s = scores.astype(kind)
@@ -270,7 +270,7 @@ def _threads(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 
 
 @_law("repeat")
-def _repeat(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+def _repeat(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """the results have the same bits again, after other calls and in another process"""
     objective = _bound(loss, lists)
     first = results(objective, scores, 5)
@@ -286,7 +286,7 @@ def _repeat(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 
 
 @_law("seed")
-def _seed_and_step(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+def _seed_and_step(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """step and seed matter if the loss says that it is random, and only then"""
     # The rankings of a soft assignment differ from the hard one only where scores are near each
     # other, and documents are missed only in lists longer than the cutoff.
@@ -309,7 +309,7 @@ def _seed_and_step(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 
 
 @_law("float32")
-def _float32(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+def _float32(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """float32 scores give float32 results near the float64 ones"""
     objective = _bound(loss, lists)
     narrow, wide = _gradients(objective, scores.astype(np.float32)), _gradients(objective, scores)
@@ -321,7 +321,7 @@ def _float32(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 
 
 @_law("weights")
-def _weights(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+def _weights(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """the weight of a query scales its value, gradient and hessian"""
     weights = np.array([2.0, 1.0, 0.0, 1.0, 1.0, 0.5])
     weighted = results(loss.bind(lists.labels, lists.offsets, weights, seed=_SEED), scores)
@@ -335,16 +335,16 @@ def _weights(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 
 
 @_law("extremes")
-def _extremes(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+def _extremes(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """results are finite, in float32 as in float64: scores 1e6 apart, ties, single documents"""
     for (what, (extreme, labels)), kind in itertools.product(_EXTREMES.items(), _KINDS):
         for found in _extreme(
-            loss, np.array(extreme, dtype=kind), Lists.of(labels, [0, len(labels)], None)
+            loss, np.array(extreme, dtype=kind), TrainingLists.of(labels, [0, len(labels)])
         ):
             yield f"{what}, {kind}: {found}"
 
 
-def _extreme(loss: Loss, s: Floats, lists: Lists) -> Iterator[str]:
+def _extreme(loss: Loss, s: Floats, lists: TrainingLists) -> Iterator[str]:
     objective = loss.bind(lists.labels, lists.offsets)
     parts = results(objective, s)
     yield from not_finite(parts)
@@ -360,7 +360,7 @@ def _extreme(loss: Loss, s: Floats, lists: Lists) -> Iterator[str]:
 
 
 @_law("large-labels", unless=lambda loss, *_: beyond_its_labels(loss, 1000.0))
-def _large_labels(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+def _large_labels(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """labels of 32, 100 and 1000 give finite results, and the document that has one is pushed up"""
     for top in (32, 100, 1000):
         subjects = [loss]
@@ -378,7 +378,7 @@ def _large_labels(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 
 
 @_law("long-list", f"a list of {_LONG:,} documents gives finite results and needs no square memory")
-def _long_list(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+def _long_list(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     def gradients_of(n: int) -> Results:
         rng = np.random.default_rng(0)
         labels = rng.choice(5, n, p=[0.9, 0.05, 0.03, 0.01, 0.01])
@@ -401,14 +401,14 @@ def _long_list(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 
 
 @_law("text", unless=_not_registered)
-def _text(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+def _text(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """what the loss prints is read back as the same loss"""
     back = REGISTRY.make(str(loss))
     if back != loss or hash(back) != hash(loss):
         yield f"{loss} is read back as {back}"
 
 
-def _bound(loss: Loss, lists: Lists, n_jobs: int | None = None) -> Objective:
+def _bound(loss: Loss, lists: TrainingLists, n_jobs: int | None = None) -> Objective:
     return loss.bind(lists.labels, lists.offsets, seed=_SEED, n_jobs=n_jobs)
 
 
@@ -457,7 +457,7 @@ def _size(found: Results) -> float:
     return max(1.0, *(float(np.abs(part).max(initial=0.0)) for part in found.values()))
 
 
-def _where(name: str, at: int, lists: Lists) -> str:
+def _where(name: str, at: int, lists: TrainingLists) -> str:
     if name == "value":
         return f"the value of query {at}"
     query, document = place(lists.offsets, at)
@@ -467,7 +467,7 @@ def _where(name: str, at: int, lists: Lists) -> str:
 def _unlike(
     found: Results,
     wanted: Results,
-    lists: Lists,
+    lists: TrainingLists,
     rtol: float = 0.0,
     atol: float = 0.0,
     expected: str = "the same",

@@ -34,7 +34,7 @@ from tautrank.losses import (
     SmoothedLoss,
     SoftmaxLoss,
 )
-from tautrank.losses.base import Lists
+from tautrank.losses.base import TrainingLists
 from tautrank.metrics import DCG, NDCG, Metric, discount_values, metric
 from tautrank.metrics.base import mean_over_queries
 from tautrank.theory.directness import best_scorings
@@ -58,7 +58,7 @@ from tautrank.theory.theorem import (
     sees_scores,
 )
 
-_Examine = Callable[[Any, F64, Lists], tuple[float, str]]
+_Examine = Callable[[Any, F64, TrainingLists], tuple[float, str]]
 
 _ROUNDING = 1e-9
 # Of the damped softmax in the check of its Hessian.
@@ -86,21 +86,21 @@ _STOCHASTIC = "Ustimenko and Prokhorenkova, StochasticRank, ICML 2020"
 # Conditions
 
 
-def _falls_slowly(loss: Any, scores: F64, lists: Lists) -> np.bool_:
+def _falls_slowly(loss: Any, scores: F64, lists: TrainingLists) -> np.bool_:
     return (
         discount_values(lists.longest, loss.discount) * np.arange(1, lists.longest + 1) >= 1.0
     ).all()
 
 
-def _steps_shrink(loss: Any, scores: F64, lists: Lists) -> np.bool_:
+def _steps_shrink(loss: Any, scores: F64, lists: TrainingLists) -> np.bool_:
     return (np.diff(discount_values(lists.longest + 1, loss.discount), 2) >= 0).all()
 
 
-def _is_bounded(loss: Any, scores: F64, lists: Lists) -> np.bool_:
+def _is_bounded(loss: Any, scores: F64, lists: TrainingLists) -> np.bool_:
     return np.isfinite(proven_constant(loss, lists)).all()
 
 
-def _underflows(loss: Any, scores: F64, lists: Lists) -> str | None:
+def _underflows(loss: Any, scores: F64, lists: TrainingLists) -> str | None:
     rho = DampedSoftmax.of(scores, lists.offsets, _EPSILON).rho
     return "a probability is too small for a float" if (rho < 1e-290).any() else None
 
@@ -127,7 +127,7 @@ def _need_not_descend(loss: Loss, *_: Any) -> str | None:
     return None if theory.descends(loss) else "nothing makes its EM descend"
 
 
-def _no_scale(loss: Loss, scores: F64, lists: Lists) -> str | None:
+def _no_scale(loss: Loss, scores: F64, lists: TrainingLists) -> str | None:
     if not sees_scores(loss):
         return "it is about losses without noise"
     if isinstance(loss, LambdaLoss) and (loss.norm is not None or loss._draws_rankings):
@@ -139,19 +139,19 @@ def _no_scale(loss: Loss, scores: F64, lists: Lists) -> str | None:
     return nothing_relevant(loss, scores, lists)
 
 
-def _several(lists: Lists) -> Bools:
+def _several(lists: TrainingLists) -> Bools:
     """Return the queries with several documents, one of them relevant."""
     return (lists.sizes > 1) & lists.has_relevant
 
 
-def _without_ties(scores: F64, lists: Lists) -> Bools:
+def _without_ties(scores: F64, lists: TrainingLists) -> Bools:
     """Return the queries that Theorem 2 is about: several documents, no tie, and one of them
     relevant.
     """
     return (least_distances(scores, lists.offsets) > 0) & _several(lists)
 
 
-def _no_halves(loss: Loss, scores: F64, lists: Lists) -> str | None:
+def _no_halves(loss: Loss, scores: F64, lists: TrainingLists) -> str | None:
     both = all(lists.has_relevant[half::2].any() for half in (0, 1))
     return None if both else "one half of the queries has no relevant document"
 
@@ -179,7 +179,7 @@ _worst_ties = about("metrics with ties at their worst", lambda loss, *_: loss._t
 
 
 @slow_check("lipschitz", unless=nothing_relevant)
-def _lipschitz(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+def _lipschitz(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """the loss, with its weights held fixed, is Lipschitz, its slope does not grow with the
     scores
     """
@@ -195,7 +195,7 @@ def _lipschitz(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
 
 
 @slow_check("m-step", unless=nothing_relevant)
-def _m_step(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+def _m_step(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """with its weights held fixed, the loss falls along its derivative and never rises"""
     trace = theory.majorise_minimise(
         loss, scores, lists.labels, lists.offsets, iterations=2, steps=2
@@ -205,7 +205,7 @@ def _m_step(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
 
 
 def _above(
-    judge: str, cost: Callable[[F64], F64], loss: Loss, scores: F64, lists: Lists
+    judge: str, cost: Callable[[F64], F64], loss: Loss, scores: F64, lists: TrainingLists
 ) -> tuple[float, str]:
     """Check that a loss lies above a cost computed from a metric, measured on the lists at hand."""
     lower = cost(metric(judge).per_query(scores, lists.labels, lists.offsets))
@@ -237,20 +237,20 @@ def _smallest_gap(found: theory.Bound) -> tuple[float, str]:
 
 
 @check("xe-ndcg", paper=f"{_XE_PAPER}, Theorem 1", unless=_xendcg)
-def _xe_ndcg(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+def _xe_ndcg(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """XE >= -log(NDCG + 1/maxDCG), for each query and on average"""
     return _smallest_gap(theory.xe_ndcg_bound(scores, lists.labels, lists.offsets, loss))
 
 
 @check("xe-ndcg-refined", paper=f"{_XE_PAPER}, from the proof of Theorem 1", unless=_xendcg)
-def _xe_ndcg_refined(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+def _xe_ndcg_refined(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """XE >= -log(NDCG + sum (1 - gamma) rho / maxDCG), for each query and on average"""
     return _smallest_gap(
         theory.xe_ndcg_bound(scores, lists.labels, lists.offsets, loss, refined=True)
     )
 
 
-def _below_paper_constant(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+def _below_paper_constant(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     asked = lists.has_relevant
     found, stated = measured_constant(loss, lists, 5, 0)[asked], paper_constant(loss, lists)[asked]
     at = int(np.argmax(found - stated))
@@ -259,7 +259,7 @@ def _below_paper_constant(loss: Loss, scores: F64, lists: Lists) -> tuple[float,
 
 
 @slow_check("xe-lipschitz", paper=f"{_XE_PAPER}, Proposition 2", unless=scope(_softmax))
-def _xe_lipschitz(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+def _xe_lipschitz(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """cross entropy is 2-Lipschitz"""
     return _below_paper_constant(loss, scores, lists)
 
@@ -271,7 +271,7 @@ def _xe_lipschitz(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     once=True,
     flaw="its proof counts a change of a query as a change of its scores alone, but lists of other lengths differ more",
 )
-def _generalisation(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+def _generalisation(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """the losses of two queries with scores in [0, 1] differ by at most the Lipschitz constant, as
     its bound assumes
     """
@@ -292,7 +292,7 @@ def _generalisation(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
 
 
 @check("hessian", paper=f"{_XE_PAPER}, Claims 1 and 2", unless=scope(_softmax, _underflows))
-def _hessian(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+def _hessian(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """with epsilon the Hessian of cross entropy is positive definite, and the spectral radius of S
     is below 1
     """
@@ -308,7 +308,7 @@ def _hessian(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     paper=f"{_BINARY_PAPER}, Theorems 1 and 2; graded labels here",
     unless=scope(PLAIN_LISTNET),
 )
-def _softmax_mrr(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+def _softmax_mrr(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """XE >= -log RR, for each query and on average"""
     return _smallest_gap(theory.softmax_mrr_bound(scores, lists.labels, lists.offsets, loss))
 
@@ -318,7 +318,7 @@ def _softmax_mrr(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     paper=f"{_BINARY_PAPER}, Theorem 3",
     unless=scope(PLAIN_LISTNET, _linear, _binary),
 )
-def _softmax_ndcg(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+def _softmax_ndcg(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """XE >= -log NDCG, for each query and on average, with binary labels"""
     return _smallest_gap(theory.softmax_ndcg_bound(scores, lists.labels, lists.offsets, loss))
 
@@ -327,7 +327,7 @@ def _softmax_ndcg(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
 
 
 @check("lambdaloss", paper=f"{_LAMBDA_PAPER}, sec. 5.1 to 5.3", unless=_with_constants)
-def _lambdaloss(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+def _lambdaloss(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """the loss and its constants are at least the cost it was derived from"""
     return _smallest_gap(theory.lambdaloss_bound(scores, lists.labels, lists.offsets, loss))
 
@@ -335,13 +335,13 @@ def _lambdaloss(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
 @check(
     "ndcg-cost", paper=f"{_LAMBDA_PAPER}, sec. 5, without its constants", unless=_without_constants
 )
-def _ndcg_cost(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+def _ndcg_cost(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """without constants the loss is at least 1 - NDCG"""
     return _smallest_gap(theory.ndcg_cost_bound(scores, lists.labels, lists.offsets, loss))
 
 
 @check("lambdarank-metric", paper=f"{_LAMBDA_PAPER}, sec. 5.3", unless=_lambdarank)
-def _lambdarank_metric(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+def _lambdarank_metric(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """the metric that LambdaRank bounds is at least the cost of NDCG"""
     own = {"gain": loss.gain, "discount": loss.discount}
     return _smallest_gap(theory.lambdarank_metric_bound(scores, lists.labels, lists.offsets, **own))
@@ -350,7 +350,7 @@ def _lambdarank_metric(loss: Any, scores: F64, lists: Lists) -> tuple[float, str
 @slow_check(
     "lambdarank-lipschitz", paper=f"{_XE_PAPER}, Proposition 1", unless=scope(*family(LambdaRank))
 )
-def _lambdarank_lipschitz(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+def _lambdarank_lipschitz(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """LambdaRank, with its weights held fixed, is sigma m^2-Lipschitz (over log 2, for logarithms
     to base 2)
     """
@@ -362,7 +362,7 @@ def _lambdarank_lipschitz(loss: Any, scores: F64, lists: Lists) -> tuple[float, 
     paper=f"{_LAMBDA_PAPER}, sec. 4.2",
     unless=first_reason(_need_not_descend, nothing_relevant),
 )
-def _em_descent(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+def _em_descent(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """the loss never rises from one M-step to the next"""
     trace = theory.majorise_minimise(
         loss, scores, lists.labels, lists.offsets, iterations=3, steps=2
@@ -382,7 +382,7 @@ def _em_descent(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     once=True,
     sample=some_lists,
 )
-def _directness(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+def _directness(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """the best of sixteen scorings by the loss is by the metric at most 2 eps1 + eps2 worse than
     the best by the metric"""
     scorings = [scores, *theory.spread_scorings(lists.labels, lists.offsets)]
@@ -398,7 +398,7 @@ def _directness(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     sample=some_lists,
     flaw="the paper's proof takes for granted that the choice is as good on every unseen query",
 )
-def _directness_unseen(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+def _directness_unseen(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """the same, chosen by one half of the queries and measured on the other"""
     scorings = [scores, *theory.spread_scorings(lists.labels, lists.offsets)]
     even = np.arange(lists.sizes.size) % 2 == 0
@@ -414,7 +414,7 @@ def _directness_unseen(loss: Loss, scores: F64, lists: Lists) -> tuple[float, st
 
 
 def _below_limits(
-    version: str, limit: Callable[..., F64], loss: Any, scores: F64, lists: Lists
+    version: str, limit: Callable[..., F64], loss: Any, scores: F64, lists: TrainingLists
 ) -> tuple[float, str]:
     """Check a bound of Theorem 2, with each query's scores stretched until sigma is below its
     limit.
@@ -445,7 +445,7 @@ def _worst_of(bounds: list[theory.Bound]) -> tuple[float, str]:
     paper=f"{_HE_LIU}, proof of Theorem 2",
     unless=first_reason(_softrank, _full, _untied),
 )
-def _softrank_bound(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+def _softrank_bound(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """|NDCG - SoftNDCG| is below the bound, with (N - 1)/4 and a sigma below what the proof
     needs
     """
@@ -455,7 +455,7 @@ def _softrank_bound(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
 @slow_check(
     "softrank-bound-as-stated", paper=_AS_STATED, unless=first_reason(_softrank, _full, _untied)
 )
-def _softrank_bound_as_stated(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+def _softrank_bound_as_stated(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """|NDCG - SoftNDCG| is below the bound without (N - 1)/4, where that is a number"""
 
     def limit(delta: float, sizes: F64) -> F64:
@@ -471,7 +471,7 @@ def _softrank_bound_as_stated(loss: Any, scores: F64, lists: Lists) -> tuple[flo
     once=True,
     flaw="with two to five documents the bound asks for the root of a negative number before sigma reaches the limit",
 )
-def _softrank_sigma_limit(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+def _softrank_sigma_limit(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """for every sigma below the stated limit the stated bound is a number"""
     sizes = np.unique(lists.sizes[_several(lists)]).astype(np.float64)
     stated = theory.softrank_sigma_limit_as_stated(1.0, sizes)
@@ -487,7 +487,7 @@ def _softrank_sigma_limit(loss: Loss, scores: F64, lists: Lists) -> tuple[float,
     unless=_softrank,
     sample=short_lists,
 )
-def _softrank_contests(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+def _softrank_contests(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """|NDCG - SoftNDCG| is at most the largest step of the discount times the gains of the pairs
     that noise reverses
     """
@@ -502,7 +502,7 @@ def _with_ties(examine: _Examine) -> _Examine:
     """
 
     @functools.wraps(examine)
-    def worst(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    def worst(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, str]:
         spread = float(scores.std())
         coarse = np.round(scores / spread) if spread > 0 else np.zeros_like(scores)
         return min(examine(loss, tied, lists) for tied in (coarse, np.zeros_like(scores)))
@@ -512,7 +512,7 @@ def _with_ties(examine: _Examine) -> _Examine:
 
 @check("softrank-ties", unless=_softrank, once=True, sample=some_lists)
 @_with_ties
-def _softrank_ties(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
+def _softrank_ties(loss: Any, tied: F64, lists: TrainingLists) -> tuple[float, str]:
     """measured: as sigma falls to 0, ties count as their expected value"""
     judge = NDCG(k=loss.k, gain=loss.gain, discount=loss.discount, ties="expected")
     expected = judge.per_query(tied, lists.labels, lists.offsets)
@@ -532,7 +532,7 @@ def _softrank_ties(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
     unless=first_reason(_smoothed, _worst_ties),
 )
 @_with_ties
-def _smoothing_worst(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
+def _smoothing_worst(loss: Any, tied: F64, lists: TrainingLists) -> tuple[float, str]:
     """with a large mu and a small sigma the smoothed metric is the metric with ties at their
     worst
     """
@@ -552,7 +552,7 @@ def _smoothing_worst(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
 
 @slow_check("smoothing-expected", paper=f"{_STOCHASTIC}, sec. 4.3", unless=_smoothed)
 @_with_ties
-def _smoothing_expected(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
+def _smoothing_expected(loss: Any, tied: F64, lists: TrainingLists) -> tuple[float, str]:
     """without shift, as sigma falls to 0, the smoothed metric counts ties as their expected
     value
     """
@@ -570,7 +570,7 @@ def _smoothing_expected(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]
 
 @slow_check("smoothing-bias", unless=first_reason(_smoothed, _worst_ties))
 @_with_ties
-def _smoothing_bias(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
+def _smoothing_bias(loss: Any, tied: F64, lists: TrainingLists) -> tuple[float, str]:
     """measured: with the mu it has, as sigma falls to 0, less than 0.001 is left of what ties add
     to their worst case"""
     judge, mu = _judge(loss, "worst"), loss._shift_by_label

@@ -18,7 +18,9 @@ from numpy.typing import ArrayLike
 from tautrank import arrays
 from tautrank.arguments import check_fields, checked_by, choice, job_count, real, whole
 from tautrank.arrays import F64, I32, I64, Array, Bools, Floats
-from tautrank.errors import OptionError
+from tautrank.data.lists import Lists
+from tautrank.data.ranking_data import RankingData
+from tautrank.errors import DataError, OptionError
 from tautrank.kernels.streams import GUMBEL_STREAM
 from tautrank.kernels.threads import Range, balanced_ranges, run
 from tautrank.metrics.gains import Gain, gain_values
@@ -91,8 +93,8 @@ class Loss(abc.ABC):
 
     def bind(
         self,
-        labels: ArrayLike,
-        offsets: ArrayLike,
+        labels: ArrayLike | RankingData | Lists,
+        offsets: ArrayLike | None = None,
         weights: ArrayLike | None = None,
         seed: int = 0,
         n_jobs: int | None = None,
@@ -103,8 +105,9 @@ class Loss(abc.ABC):
 
         Args:
             labels: relevance, one finite number of at least 0 per document, documents of a query
-                adjacent.
-            offsets: start of each query, and the number of documents at the end.
+                adjacent; or `RankingData` or `Lists`, which have their queries.
+            offsets: start of each query, and the number of documents at the end. None for one
+                query.
             weights: one per query; they scale value, gradient and hessian.
             seed: seed of all random numbers.
             n_jobs: number of threads; ``None`` is all cores. The result does not depend on it.
@@ -112,16 +115,20 @@ class Loss(abc.ABC):
                 per document; for losses that take them (`takes_propensities`): labels are then
                 clicks, and the expected value, gradient and hessian over clicks are those of the
                 relevance, see `SoftmaxLoss`.
+
+        >>> data = RankingData.from_arrays([[7.0], [8.0]], [0, 1], group=[2])
+        >>> loss("ranknet").bind(data).values([0.0, 0.0])
+        array([1.])
         """
         if propensities is not None and not self.takes_propensities:
             raise OptionError(
                 f"propensities: the loss {self} has no use for them; expected listnet or xendcg"
             )
-        lists = Lists.of(labels, offsets, weights, propensities)
+        lists = TrainingLists.of(labels, offsets, weights, propensities)
         return self._bind(lists, whole("seed", seed, 0, 2**64 - 1), job_count(n_jobs))
 
     @abc.abstractmethod
-    def _bind(self, lists: Lists, seed: int, threads: int) -> Objective: ...
+    def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective: ...
 
     def __str__(self) -> str:
         options = changed_options(self)
@@ -167,22 +174,25 @@ def loss(name: str | Loss, **parameters: Any) -> Loss:
     return REGISTRY.make(name, **parameters)
 
 
-@dataclass(frozen=True, eq=False)
-class Lists:
-    """Checked labelled lists, which a loss is bound to.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TrainingLists:
+    """Labelled lists with what only a loss needs; `TrainingLists.of` makes and checks them.
 
-    Args:
-        labels: float64, one per document.
-        offsets: int64, start of each query, and the number of documents at the end.
+    Attributes:
+        lists: the checked lists.
+        labels: their labels as float64, one per document.
         weights: float64, one per query; 0 without a relevant document, so that value and gradient
             are 0 in every loss, except for clicks: a loss says what a list without one means.
         has_relevant: one per query: whether any label is above 0.
         propensities: float64, one per document, where the labels are clicks; None where they are
             not.
+
+    >>> TrainingLists.of([0, 0, 2], [0, 1, 3]).weights
+    array([0., 1.])
     """
 
+    lists: Lists
     labels: F64
-    offsets: I64
     weights: F64
     has_relevant: Bools
     propensities: F64 | None = None
@@ -190,42 +200,65 @@ class Lists:
     @classmethod
     def of(
         cls,
-        labels: ArrayLike,
-        offsets: ArrayLike,
-        weights: ArrayLike | None,
+        labels_or_data: Any,
+        offsets: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
         propensities: ArrayLike | None = None,
-    ) -> Lists:
-        """Check flat arrays; errors name the query.
+    ) -> TrainingLists:
+        """Check what a loss is bound to; errors name the query.
 
-        >>> Lists.of([0, 1, -1], [0, 2, 3], None)
+        Args:
+            labels_or_data, offsets: as `Lists.of` takes them.
+            weights: one finite number of at least 0 per query; None for equal weights.
+            propensities: one number above 0 and at most 1 per document; None if the labels are no
+                clicks.
+
+        >>> TrainingLists.of([0, 1, -1], [0, 2, 3])
         Traceback (most recent call last):
         tautrank.errors.DataError: labels[2] (query 1, document 0): found -1; expected a finite number of at least 0
         """
-        checked, ends = arrays.check_lists(labels, offsets)
-        y = np.ascontiguousarray(checked, np.float64)
-        w = (
-            np.ones(ends.size - 1)
-            if weights is None
-            else arrays.check_weights(weights, ends.size - 1)
-        )
-        p = None
-        if propensities is not None:
-            p = arrays.numbers("propensities", propensities, size=y.size)
-            arrays.check_each(
-                "propensities", p, (p > 0) & (p <= 1), "a number above 0 and at most 1", ends
+        lists = Lists.of(labels_or_data, offsets)
+        if lists.order is not None:
+            raise DataError(
+                "labels: found lists of scattered rows; expected the documents of a query adjacent"
             )
-        has_relevant = query_sums(y > 0, ends) > 0
-        return cls(y, ends, np.where(has_relevant | (p is not None), w, 0.0), has_relevant, p)
+        labels = np.ascontiguousarray(lists.labels, np.float64)
+        if weights is None:
+            given_weights = np.ones(lists.n_queries)
+        else:
+            given_weights = arrays.check_weights(weights, lists.n_queries)
+        if propensities is not None:
+            propensities = _checked_propensities(propensities, lists)
 
-    @functools.cached_property
+        has_relevant = query_sums(labels > 0, lists.offsets) > 0
+        learns_from = has_relevant | (propensities is not None)
+        return cls(
+            lists=lists,
+            labels=labels,
+            weights=np.where(learns_from, given_weights, 0.0),
+            has_relevant=has_relevant,
+            propensities=propensities,
+        )
+
+    @property
+    def offsets(self) -> I64:
+        """Start of each query, and the number of documents at the end."""
+        return self.lists.offsets
+
+    @property
     def sizes(self) -> I64:
         """Number of documents of each query."""
-        return np.diff(self.offsets)
+        return self.lists.sizes
+
+    @property
+    def longest(self) -> int:
+        """Number of documents of the longest list; 0 without queries."""
+        return self.lists.longest
 
     @property
     def query(self) -> I64:
-        """The query of each document."""
-        return arrays.query_of(self.offsets)
+        """Number of the query of each document."""
+        return self.lists.query
 
     @functools.cached_property
     def arrangement(self) -> I64:
@@ -235,11 +268,6 @@ class Lists:
         Equal scores are ranked in this order, the worst case of a metric.
         """
         return np.lexsort((self.labels, self.query)).astype(np.int64)
-
-    @property
-    def longest(self) -> int:
-        """Length of the longest list."""
-        return int(self.sizes.max(initial=0))
 
     def scores(self, scores: ArrayLike) -> Floats:
         """One finite score per document, checked: float32 as it is, anything else as float64."""
@@ -255,6 +283,15 @@ class Lists:
         return np.where(query_sums(gains != 0, self.offsets) > 0, self.weights, 0.0)
 
 
+def _checked_propensities(propensities: ArrayLike, lists: Lists) -> F64:
+    """Return propensities as float64, each above 0 and at most 1."""
+    checked = arrays.numbers("propensities", propensities, size=lists.n_documents)
+    is_chance = (checked > 0) & (checked <= 1)
+    expected = "a number above 0 and at most 1"
+    arrays.check_each("propensities", checked, is_chance, expected, lists.offsets)
+    return checked
+
+
 class Objective:
     """A loss bound to labels: a pure function of scores and of the step (the number of the tree).
 
@@ -267,7 +304,9 @@ class Objective:
     (array([ 0., -1., -2.]), array([1., 1., 1.]), array([2.5]))
     """
 
-    def __init__(self, loss: Loss, lists: Lists, seed: int, threads: int, costs: F64) -> None:
+    def __init__(
+        self, loss: Loss, lists: TrainingLists, seed: int, threads: int, costs: F64
+    ) -> None:
         self.loss, self.lists, self.seed, self.threads = loss, lists, seed, threads
         self._ranges: list[Range] = balanced_ranges(costs, threads)
 

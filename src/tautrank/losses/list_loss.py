@@ -15,7 +15,7 @@ import numpy as np
 from tautrank.arguments import real
 from tautrank.arrays import F64, Floats
 from tautrank.errors import OptionError
-from tautrank.losses.base import Lists, Loss, Objective
+from tautrank.losses.base import Loss, Objective, TrainingLists
 
 _LISTS = ("scores", "labels", "grad", "hess")
 _HELD = "held"
@@ -84,14 +84,14 @@ class ListLoss(Loss):
             if isinstance(field.default, float) and not isinstance(value, float):
                 object.__setattr__(self, field.name, real(field.name, value, least=-math.inf))
 
-    def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
+    def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective:
         return _ListObjective(self, lists, seed, threads)
 
 
 class _ListObjective(Objective):
     loss: ListLoss
 
-    def __init__(self, loss: ListLoss, lists: Lists, seed: int, threads: int) -> None:
+    def __init__(self, loss: ListLoss, lists: TrainingLists, seed: int, threads: int) -> None:
         # Most losses compare every pair of documents; the others merely get smaller shares.
         super().__init__(loss, lists, seed, threads, lists.sizes.astype(np.float64) ** 2)
         self._tried = False

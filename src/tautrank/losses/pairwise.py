@@ -27,7 +27,7 @@ from tautrank.arguments import checked_by, choice, real, whole
 from tautrank.arrays import F64, I32, I64, Bools, Floats
 from tautrank.errors import OptionError
 from tautrank.kernels.streams import RANKING_STREAM
-from tautrank.losses.base import Lists, Loss, Objective, Ranges, register
+from tautrank.losses.base import Loss, Objective, Ranges, TrainingLists, register
 from tautrank.metrics.base import check_k
 from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values
 from tautrank.metrics.ordering import query_sums
@@ -122,7 +122,7 @@ class LambdaLoss(Loss):
         # Weights without gains do not depend on the drawn rankings.
         return self.assignment == "soft" and isinstance(self, _GainLoss)
 
-    def _document_weights(self, lists: Lists) -> F64:
+    def _document_weights(self, lists: TrainingLists) -> F64:
         """Return the number of each document (a gain, a label) that weights its pairs, itself or by
         its difference.
         """
@@ -134,7 +134,7 @@ class LambdaLoss(Loss):
         of rank ``i`` has the weight ``v_i``."""
         return np.zeros(n), np.ones(n)
 
-    def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
+    def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective:
         return _PairObjective(self, lists, seed, threads)
 
 
@@ -146,7 +146,7 @@ class _GainLoss(LambdaLoss):
     gain: Gain = field(default="exp2", metadata=checked_by(check_gain))
     discount: Discount = field(default="log2", metadata=checked_by(check_discount))
 
-    def _document_weights(self, lists: Lists) -> F64:
+    def _document_weights(self, lists: TrainingLists) -> F64:
         gains = lists.gains(self.gain)
         discount = discount_values(lists.longest, self.discount, self.k)
         # The arrangement has the best documents last: counted from the end it is the ideal ranking.
@@ -182,7 +182,7 @@ class RankNet(LambdaLoss):
     # `_document_weights` numbers the labels 0, 1, 2, ...; every difference counts as 1.
     _cap: ClassVar[float] = 1.0
 
-    def _document_weights(self, lists: Lists) -> F64:
+    def _document_weights(self, lists: TrainingLists) -> F64:
         return np.unique(lists.labels, return_inverse=True)[1].astype(np.float64)
 
 
@@ -305,7 +305,7 @@ class NDCGLoss2PP(_GainLoss):
 class _PairObjective(Objective):
     loss: LambdaLoss
 
-    def __init__(self, loss: LambdaLoss, lists: Lists, seed: int, threads: int) -> None:
+    def __init__(self, loss: LambdaLoss, lists: TrainingLists, seed: int, threads: int) -> None:
         self._rows = lists.longest if loss.k is None else min(loss.k, lists.longest)
         # Pairs, and per document about thirty pairs' worth of ranking and exponentials.
         super().__init__(

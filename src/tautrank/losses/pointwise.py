@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tautrank.arrays import F64, Floats
-from tautrank.losses.base import Lists, Loss, Objective, register
+from tautrank.losses.base import Loss, Objective, TrainingLists, register
 from tautrank.metrics.ordering import query_sums
 
 
@@ -34,7 +34,7 @@ class MSE(Loss):
     ignores_shifts = False
     """The score estimates the label itself."""
 
-    def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
+    def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective:
         return _SquaredError(self, lists, seed, threads, lists.sizes.astype(np.float64))
 
 

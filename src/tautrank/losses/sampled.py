@@ -15,7 +15,7 @@ import numpy as np
 from tautrank.arguments import checked_by, choice, real, whole
 from tautrank.arrays import F64, Floats
 from tautrank.errors import OptionError
-from tautrank.losses.base import Lists, Loss, Objective, Ranges, register
+from tautrank.losses.base import Loss, Objective, Ranges, TrainingLists, register
 from tautrank.losses.stochastic import DEFAULT_METRIC, checked_metric, reader_gains
 from tautrank.metrics import MAP, Metric
 from tautrank.metrics import metric as read_metric
@@ -66,7 +66,7 @@ class SampledLoss(Loss):
         """
         return weights[: np.count_nonzero(weights)]
 
-    def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
+    def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective:
         return _SampledObjective(self, lists, seed, threads)
 
 
@@ -182,7 +182,7 @@ class PLRank(SampledLoss):
 class _SampledObjective(Objective):
     loss: SampledLoss
 
-    def __init__(self, loss: SampledLoss, lists: Lists, seed: int, threads: int) -> None:
+    def __init__(self, loss: SampledLoss, lists: TrainingLists, seed: int, threads: int) -> None:
         gains, weights = _parts(loss.metric, lists)
         self._weights = loss._rank_weights(weights)
         costs = loss.samples * (
@@ -213,7 +213,7 @@ class _SampledObjective(Objective):
         return grad, np.maximum(np.abs(hess), np.abs(grad)), values
 
 
-def _parts(metric: Any, lists: Lists) -> tuple[F64, F64]:
+def _parts(metric: Any, lists: TrainingLists) -> tuple[F64, F64]:
     """Return the gains of the documents and the weights of the ranks."""
     if not isinstance(metric, MAP):
         return reader_gains(metric, lists)

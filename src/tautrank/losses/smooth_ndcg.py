@@ -12,7 +12,7 @@ import numpy as np
 from tautrank.arguments import checked_by, choice, real
 from tautrank.arrays import F64, Floats
 from tautrank.errors import OptionError
-from tautrank.losses.base import Lists, Loss, Objective, Ranges, register
+from tautrank.losses.base import Loss, Objective, Ranges, TrainingLists, register
 from tautrank.losses.pairwise import LambdaRank
 from tautrank.metrics.base import check_k
 from tautrank.metrics.gains import Gain, check_gain, discount_values
@@ -50,7 +50,7 @@ class SmoothNDCG(Loss):
             {"temperature": ("float", 0.1, 10.0, "log")} if self.scale == "plain" else {}
         )
 
-    def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
+    def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective:
         return _SmoothObjective(self, lists, seed, threads)
 
 
@@ -116,7 +116,7 @@ class NeuralNDCG(SmoothNDCG):
 class _SmoothObjective(Objective):
     loss: SmoothNDCG
 
-    def __init__(self, loss: SmoothNDCG, lists: Lists, seed: int, threads: int) -> None:
+    def __init__(self, loss: SmoothNDCG, lists: TrainingLists, seed: int, threads: int) -> None:
         super().__init__(loss, lists, seed, threads, 4.0 * lists.sizes.astype(np.float64) ** 2)
         self._gains = LambdaRank(k=loss.k, gain=loss.gain)._document_weights(lists)
         self._discounts = discount_values(lists.longest, "log2", loss.k)[: loss.k]

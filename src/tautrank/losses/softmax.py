@@ -20,7 +20,7 @@ import numpy as np
 
 from tautrank.arguments import checked_by, choice, real
 from tautrank.arrays import F64, Floats
-from tautrank.losses.base import Lists, Loss, Objective, Ranges, register
+from tautrank.losses.base import Loss, Objective, Ranges, TrainingLists, register
 from tautrank.metrics.ordering import query_maxima, query_sums
 
 
@@ -75,11 +75,11 @@ class SoftmaxLoss(Loss):
         """Not with ``hessian="neumann"``, whose gradient is the numerator of a Newton step."""
         return self.hessian != "neumann"
 
-    def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
+    def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective:
         return _SoftmaxObjective(self, lists, seed, threads)
 
     @abc.abstractmethod
-    def _parts(self, lists: Lists) -> tuple[F64, F64, F64]:
+    def _parts(self, lists: TrainingLists) -> tuple[F64, F64, F64]:
         """Return what each label earns in the target, what a document without a label has, one per
         query, and the unit that both are in, one per query: the highest gain of the query over that
         of the data, so that none overflows."""
@@ -115,7 +115,7 @@ class ListNet(SoftmaxLoss):
 
     target: str = field(default="linear", metadata=checked_by(choice, known=("linear", "softmax")))
 
-    def _parts(self, lists: Lists) -> tuple[F64, F64, F64]:
+    def _parts(self, lists: TrainingLists) -> tuple[F64, F64, F64]:
         if self.target == "linear":
             return lists.labels, np.zeros(lists.sizes.size), np.ones(lists.sizes.size)
         return _above_zero(lists, np.exp)
@@ -168,11 +168,11 @@ class XENDCG(SoftmaxLoss):
         """Whether scores are noisy or gamma is drawn."""
         return super().is_random or self.gamma == "uniform"
 
-    def _parts(self, lists: Lists) -> tuple[F64, F64, F64]:
+    def _parts(self, lists: TrainingLists) -> tuple[F64, F64, F64]:
         return _above_zero(lists, np.exp2)
 
 
-def _above_zero(lists: Lists, power: Callable[[F64], F64]) -> tuple[F64, F64, F64]:
+def _above_zero(lists: TrainingLists, power: Callable[[F64], F64]) -> tuple[F64, F64, F64]:
     """Return how far ``power(y)`` lies above ``power(0)``, and the rest of `_parts`."""
     highest = query_maxima(lists.labels, lists.offsets)
     zero = power(-highest)
@@ -183,7 +183,7 @@ def _above_zero(lists: Lists, power: Callable[[F64], F64]) -> tuple[F64, F64, F6
 class _SoftmaxObjective(Objective):
     loss: SoftmaxLoss
 
-    def __init__(self, loss: SoftmaxLoss, lists: Lists, seed: int, threads: int) -> None:
+    def __init__(self, loss: SoftmaxLoss, lists: TrainingLists, seed: int, threads: int) -> None:
         # A document costs about forty of the pairs that `balanced_ranges` counts in.
         super().__init__(loss, lists, seed, threads, 40.0 * lists.sizes.astype(np.float64))
         earned, self._zero, self._unit = loss._parts(lists)

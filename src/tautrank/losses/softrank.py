@@ -18,7 +18,7 @@ import numpy as np
 
 from tautrank.arguments import checked_by, choice, real, whole
 from tautrank.arrays import F64, I64, Floats
-from tautrank.losses.base import Lists, Loss, Objective, Ranges, register
+from tautrank.losses.base import Loss, Objective, Ranges, TrainingLists, register
 from tautrank.losses.pairwise import LambdaRank
 from tautrank.losses.stochastic import SmoothedObjective, StochasticRank
 from tautrank.metrics import NDCG
@@ -172,7 +172,7 @@ class SoftRank(Loss):
         """Whether scores are noisy or the gradient is estimated."""
         return super().is_random or self.estimator == "ccs"
 
-    def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
+    def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective:
         if self.estimator == "exact":
             return _ExactObjective(self, lists, seed, threads)
         return _SmoothedSoftRank(self.sampled, lists, seed, threads)
@@ -195,7 +195,7 @@ class SoftRank(Loss):
 class _ExactObjective(Objective):
     loss: SoftRank
 
-    def __init__(self, loss: SoftRank, lists: Lists, seed: int, threads: int) -> None:
+    def __init__(self, loss: SoftRank, lists: TrainingLists, seed: int, threads: int) -> None:
         # LambdaRank's document weights are the gains over maxDCG@k.
         gains = LambdaRank(k=loss.k, gain=loss.gain, discount=loss.discount)._document_weights(
             lists

@@ -26,7 +26,7 @@ import numpy as np
 from tautrank.arguments import checked_by, choice, real, truth, whole
 from tautrank.arrays import F64, Floats, naming_queries, spot
 from tautrank.errors import DataError, OptionError, unknown
-from tautrank.losses.base import Lists, Loss, Objective, Ranges, register
+from tautrank.losses.base import Loss, Objective, Ranges, TrainingLists, register
 from tautrank.metrics import METRICS, NDCG, Metric
 from tautrank.metrics import metric as read_metric
 from tautrank.metrics.base import check_k
@@ -253,7 +253,7 @@ class SmoothedLoss(Loss):
             return _DEFAULT_MU if self._ties_are_worst else 0.0
         return self.mu
 
-    def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
+    def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective:
         return SmoothedObjective(self, lists, seed, threads)
 
 
@@ -319,7 +319,7 @@ class SmoothedObjective(Objective):
 
     loss: SmoothedLoss
 
-    def __init__(self, loss: SmoothedLoss, lists: Lists, seed: int, threads: int) -> None:
+    def __init__(self, loss: SmoothedLoss, lists: TrainingLists, seed: int, threads: int) -> None:
         metric = loss.metric
         if isinstance(metric, ReaderMetric):
             values, weights = reader_gains(metric, lists)
@@ -384,7 +384,7 @@ class SmoothedObjective(Objective):
         return self._filled_values(self._kernels.values, *self._given(scores, step))
 
 
-def reader_gains(metric: ReaderMetric, lists: Lists) -> tuple[F64, F64]:
+def reader_gains(metric: ReaderMetric, lists: TrainingLists) -> tuple[F64, F64]:
     """Return `reader_parts` of the lists, refusing gains that float32 cannot hold.
 
     Args:
@@ -400,7 +400,7 @@ def reader_gains(metric: ReaderMetric, lists: Lists) -> tuple[F64, F64]:
     return gains, weights
 
 
-def _document_values(metric: ScaleFreeMetric, lists: Lists) -> F64:
+def _document_values(metric: ScaleFreeMetric, lists: TrainingLists) -> F64:
     with naming_queries(lists.offsets):
         values = np.asarray(metric.document_values(lists.labels.copy()), np.float64)
     if values.shape != lists.labels.shape:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from tautrank.arguments import whole
 from tautrank.arrays import F64, I64, check_each, numbers
 from tautrank.losses import XENDCG
-from tautrank.losses.base import Lists
+from tautrank.losses.base import TrainingLists
 from tautrank.metrics.ordering import query_maxima, query_sums
 from tautrank.theory.theorem import check_list_scores, check_scored_lists
 
@@ -61,7 +61,7 @@ def gamma_targets(labels: ArrayLike, offsets: ArrayLike, gamma: ArrayLike) -> F6
     Traceback (most recent call last):
     tautrank.errors.DataError: gamma[1] (query 0, document 1): found 1.5; expected a number from 0 to 1
     """
-    lists = Lists.of(labels, offsets, None)
+    lists = TrainingLists.of(labels, offsets)
     g = check_gamma(gamma, lists)
     # In units of the query's highest 2^y, so that no label overflows.
     highest = np.repeat(query_maxima(lists.labels, lists.offsets), lists.sizes)
@@ -71,14 +71,14 @@ def gamma_targets(labels: ArrayLike, offsets: ArrayLike, gamma: ArrayLike) -> F6
     return np.asarray(t * np.repeat(shares, lists.sizes))
 
 
-def check_gamma(gamma: ArrayLike, lists: Lists) -> F64:
+def check_gamma(gamma: ArrayLike, lists: TrainingLists) -> F64:
     """Return gamma as float64, one per document.
 
     Args:
         gamma: numbers in [0, 1], one per document, or one for all.
         lists: the labelled lists.
 
-    >>> check_gamma(0.5, Lists.of([1, 0], [0, 2], None))
+    >>> check_gamma(0.5, TrainingLists.of([1, 0], [0, 2]))
     array([0.5, 0.5])
     """
     for_all = np.broadcast_to(gamma, lists.labels.shape) if np.ndim(gamma) == 0 else gamma

@@ -25,7 +25,7 @@ from tautrank.arguments import real, whole
 from tautrank.arrays import F64, I64
 from tautrank.errors import OptionError
 from tautrank.losses import REGISTRY, LambdaLoss, LambdaRank, Loss, SoftmaxLoss
-from tautrank.losses.base import Lists
+from tautrank.losses.base import TrainingLists
 from tautrank.metrics.ordering import query_sums
 from tautrank.theory.theorem import document_pairs
 
@@ -149,12 +149,12 @@ def lipschitz(
     (array([2.]), array([2.]))
     """
     chosen = REGISTRY.make(loss)
-    lists = Lists.of(labels, offsets, None)
+    lists = TrainingLists.of(labels, offsets)
     measured = measured_constant(chosen, lists, whole("draws", draws, 1), whole("seed", seed, 0))
     return Lipschitz(paper_constant(chosen, lists), proven_constant(chosen, lists), measured)
 
 
-def paper_constant(loss: Loss, lists: Lists) -> F64:
+def paper_constant(loss: Loss, lists: TrainingLists) -> F64:
     """Return the constants of Propositions 1 and 2, one per query; NaN for other losses.
 
     Args:
@@ -162,7 +162,7 @@ def paper_constant(loss: Loss, lists: Lists) -> F64:
         lists: the labelled lists.
 
     >>> from tautrank.losses import XENDCG
-    >>> paper_constant(XENDCG(), Lists.of([1, 0], [0, 2], None))
+    >>> paper_constant(XENDCG(), TrainingLists.of([1, 0], [0, 2]))
     array([2.])
     """
     if isinstance(loss, LambdaRank) and loss.norm is None and loss.assignment == "hard":
@@ -178,7 +178,7 @@ def paper_constant(loss: Loss, lists: Lists) -> F64:
     )
 
 
-def proven_constant(loss: Loss, lists: Lists) -> F64:
+def proven_constant(loss: Loss, lists: TrainingLists) -> F64:
     """Return a bound on ``sum_i |dl/ds_i|`` for all scores, one per query; see `lipschitz`.
 
     Args:
@@ -186,7 +186,7 @@ def proven_constant(loss: Loss, lists: Lists) -> F64:
         lists: the labelled lists.
 
     >>> from tautrank.losses import RankNet
-    >>> proven_constant(RankNet(), Lists.of([1, 0], [0, 2], None)).round(4)  # 2/log 2: one pair
+    >>> proven_constant(RankNet(), TrainingLists.of([1, 0], [0, 2])).round(4)  # 2/log 2: one pair
     array([2.8854])
     """
     if isinstance(loss, SoftmaxLoss):
@@ -209,7 +209,11 @@ def proven_constant(loss: Loss, lists: Lists) -> F64:
 
 
 def measured_constant(
-    loss: Loss, lists: Lists, draws: int, seed: int, scales: tuple[float, ...] = (0.1, 1.0, 30.0)
+    loss: Loss,
+    lists: TrainingLists,
+    draws: int,
+    seed: int,
+    scales: tuple[float, ...] = (0.1, 1.0, 30.0),
 ) -> F64:
     """Return the largest ``sum_i |dl/ds_i|`` over random and worst-case scores, one per query.
 
@@ -224,7 +228,7 @@ def measured_constant(
         scales: standard deviations of the scores.
 
     >>> from tautrank.losses import RankNet
-    >>> measured_constant(RankNet(), Lists.of([1, 0], [0, 2], None), 3, 0).round(4)
+    >>> measured_constant(RankNet(), TrainingLists.of([1, 0], [0, 2]), 3, 0).round(4)
     array([2.8854])
     """
     objective = loss.bind(lists.labels, lists.offsets, seed=seed)

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from tautrank import losses
 from tautrank.arrays import F64
 from tautrank.losses import XENDCG, LambdaLoss, LambdaRank, ListNet, Loss, SoftmaxLoss
-from tautrank.losses.base import Lists
+from tautrank.losses.base import TrainingLists
 from tautrank.losses.pairwise import _PairObjective
 from tautrank.metrics import DCG, NDCG, Metric, discount_values, gain_values, metric
 from tautrank.metrics.base import mean_over_queries
@@ -55,10 +55,10 @@ def family(*kinds: type[LambdaLoss]) -> tuple[Condition, ...]:
     )
 
 
-def full_lists(loss: Any, scores: F64, lists: Lists) -> str | None:
+def full_lists(loss: Any, scores: F64, lists: TrainingLists) -> str | None:
     """Condition of a theorem that does not hold with a cutoff.
 
-    >>> full_lists(LambdaRank(k=2), np.zeros(3), Lists.of([1, 0, 0], [0, 3], None))
+    >>> full_lists(LambdaRank(k=2), np.zeros(3), TrainingLists.of([1, 0, 0], [0, 3]))
     'it is about full lists: k is 2, the longest list has 3 documents'
     """
     if loss.k is None or loss.k >= lists.longest:
@@ -417,7 +417,7 @@ def lambdarank_metric_bound(
     )
 
 
-def _pair_sums(loss: LambdaLoss, scores: F64, lists: Lists) -> F64:
+def _pair_sums(loss: LambdaLoss, scores: F64, lists: TrainingLists) -> F64:
     """Return three sums over the pairs of each query, where ``w_ij`` is the rank part of the loss's
     weight.
 
@@ -449,7 +449,9 @@ def _pair_sums(loss: LambdaLoss, scores: F64, lists: Lists) -> F64:
     return sums
 
 
-def _lower_side(loss: Any, scores: F64, lists: Lists, sums: F64, ties: str) -> tuple[str, F64]:
+def _lower_side(
+    loss: Any, scores: F64, lists: TrainingLists, sums: F64, ties: str
+) -> tuple[str, F64]:
     """Return the name of the cost that the loss bounds, and its values."""
     y, cuts = lists.labels, lists.offsets
     if isinstance(loss, losses.RankNet):

@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 from tautrank.arguments import choice, real
 from tautrank.arrays import F64, I64, Array, numbers, query_of
 from tautrank.losses import REGISTRY, Loss, SoftRank
-from tautrank.losses.base import Lists
+from tautrank.losses.base import TrainingLists
 from tautrank.metrics import Discount, discount_values, metric
 from tautrank.metrics.ordering import query_maxima
 from tautrank.theory.loss_bounds import full_lists
@@ -312,7 +312,7 @@ def least_distances(scores: F64, offsets: I64) -> F64:
     return np.where(sizes > 0, -query_maxima(-gaps, offsets), np.inf)
 
 
-def largest_steps(discount: Discount, k: int | None, lists: Lists) -> F64:
+def largest_steps(discount: Discount, k: int | None, lists: TrainingLists) -> F64:
     """Return the largest change of the discount from one rank of a list to the next, one per query.
 
     Args:
@@ -320,7 +320,7 @@ def largest_steps(discount: Discount, k: int | None, lists: Lists) -> F64:
         k: the cutoff, behind which it is 0; None for none.
         lists: the labelled lists.
 
-    >>> largest_steps("reciprocal", 2, Lists.of([0, 0, 0, 1], [0, 1, 4], None))
+    >>> largest_steps("reciprocal", 2, TrainingLists.of([0, 0, 0, 1], [0, 1, 4]))
     array([0. , 0.5])
     """
     values = discount_values(lists.longest + 1, discount, k)
@@ -328,7 +328,7 @@ def largest_steps(discount: Discount, k: int | None, lists: Lists) -> F64:
     return np.concatenate(([0.0, 0.0], np.maximum.accumulate(-np.diff(values))))[lists.sizes]
 
 
-def _contests_bound(loss: SoftRank, scores: F64, lists: Lists) -> F64:
+def _contests_bound(loss: SoftRank, scores: F64, lists: TrainingLists) -> F64:
     y, cuts = lists.labels, lists.offsets
     ideal = metric("dcg", k=loss.k, gain=loss.gain, discount=loss.discount).per_query(y, y, cuts)
     order = np.lexsort((-scores, lists.query))

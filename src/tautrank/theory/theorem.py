@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike
 from tautrank.arrays import F64, I64, check_finite_scores, check_offsets, numbers
 from tautrank.errors import OptionError, counted
 from tautrank.losses import REGISTRY, Loss
-from tautrank.losses.base import Lists
+from tautrank.losses.base import TrainingLists
 from tautrank.metrics.base import mean_over_queries
 
-Condition: TypeAlias = Callable[[Any, F64, Lists], str | None]
+Condition: TypeAlias = Callable[[Any, F64, TrainingLists], str | None]
 """From a loss, scores and lists to the reason why a theorem or a check is not about them, or to
 None where it is.
 """
@@ -145,14 +145,14 @@ def check_list_scores(scores: ArrayLike, offsets: ArrayLike) -> tuple[F64, I64]:
 
 def check_scored_lists(
     scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike
-) -> tuple[F64, Lists]:
+) -> tuple[F64, TrainingLists]:
     """Return scores as float64, and the labelled lists of the same documents.
 
     >>> check_scored_lists([0.0], [1, 0], [0, 2])
     Traceback (most recent call last):
     tautrank.errors.DataError: scores: found length 1; expected 2, one per document
     """
-    lists = Lists.of(labels, offsets, None)
+    lists = TrainingLists.of(labels, offsets)
     return numbers("scores", lists.scores(scores)), lists
 
 
@@ -182,14 +182,14 @@ def sees_scores(loss: Loss) -> bool:
     return loss.noise is None or loss.strength == 0
 
 
-def about(words: str, met: Callable[[Any, F64, Lists], bool | np.bool_]) -> Condition:
+def about(words: str, met: Callable[[Any, F64, TrainingLists], bool | np.bool_]) -> Condition:
     """Return the condition of a theorem or a check that is only about some losses or lists.
 
     Args:
         words: those losses or lists.
         met: from a loss, scores and lists to whether it is about them.
 
-    >>> about("short lists", lambda loss, scores, lists: lists.longest < 5)(None, None, Lists.of([0] * 9, [0, 9], None))
+    >>> about("short lists", lambda loss, scores, lists: lists.longest < 5)(None, None, TrainingLists.of([0] * 9, [0, 9]))
     'it is about short lists'
     """
     return lambda loss, scores, lists: None if met(loss, scores, lists) else f"it is about {words}"
@@ -199,7 +199,7 @@ def about_kind(kinds: type[Loss] | tuple[type[Loss], ...], words: str) -> Condit
     """Return the condition of a theorem about some classes, of losses without noise.
 
     >>> from tautrank.losses import MSE, loss
-    >>> about_kind(MSE, "mse without noise")(loss("listnet"), np.zeros(1), Lists.of([1], [0, 1], None))
+    >>> about_kind(MSE, "mse without noise")(loss("listnet"), np.zeros(1), TrainingLists.of([1], [0, 1]))
     'it is about mse without noise'
     """
     return about(words, lambda loss, *_: isinstance(loss, kinds) and sees_scores(loss))
@@ -212,7 +212,7 @@ def first_reason(*conditions: Condition) -> Condition:
     'it is about nothing'
     """
 
-    def condition(loss: Any, scores: F64, lists: Lists) -> str | None:
+    def condition(loss: Any, scores: F64, lists: TrainingLists) -> str | None:
         return next((reason for each in conditions if (reason := each(loss, scores, lists))), None)
 
     return condition
@@ -237,7 +237,7 @@ def in_scope(
     labels: ArrayLike,
     offsets: ArrayLike,
     *conditions: Condition,
-) -> tuple[Any, F64, Lists]:
+) -> tuple[Any, F64, TrainingLists]:
     """Return the loss, the scores and the lists that a theorem is applied to, if it is about them.
 
     Args:

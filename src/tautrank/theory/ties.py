@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from tautrank.arguments import real, whole
 from tautrank.arrays import F64, Bools
 from tautrank.errors import DataError, OptionError
-from tautrank.losses.base import Lists
+from tautrank.losses.base import TrainingLists
 from tautrank.metrics import DCG, DCGRR, NDCG, Metric, discount_values, gain_values, metric
 from tautrank.metrics.ordering import query_sums
 from tautrank.theory.softrank_bounds import flip_sums
@@ -263,7 +263,7 @@ def consistent_smoothing(
     >>> mu, sigma = consistent_smoothing([2.0, 1.0, 1.0], [2, 1, 0], [0, 3], 0.01)
     >>> mu.round(2), sigma.round(3)
     (array([3.64]), array([0.092]))
-    >>> flipped_pairs(np.array([2.0, 1.0, 1.0]), Lists.of([2, 1, 0], [0, 3], None), sigma, mu).round(4)
+    >>> flipped_pairs(np.array([2.0, 1.0, 1.0]), TrainingLists.of([2, 1, 0], [0, 3]), sigma, mu).round(4)
     array([0.01])
     """
     s, lists = check_scored_lists(scores, labels, offsets)
@@ -285,7 +285,7 @@ def consistent_smoothing(
     return ConsistentSmoothing(mu, np.where(beyond < _HUGE, sigma, np.inf))
 
 
-def flipped_pairs(scores: F64, lists: Lists, sigmas: F64, mus: F64) -> F64:
+def flipped_pairs(scores: F64, lists: TrainingLists, sigmas: F64, mus: F64) -> F64:
     """Return how many pairs with different labels the noise is expected to move out of their worst
     order.
 
@@ -302,7 +302,7 @@ def flipped_pairs(scores: F64, lists: Lists, sigmas: F64, mus: F64) -> F64:
         sigmas: standard deviation of the noise, one per query; 0 is the limit from above.
         mus: shift of the noise's mean per unit of the label, one per query.
 
-    >>> lists = Lists.of([1, 0, 1, 0], [0, 2, 4], None)
+    >>> lists = TrainingLists.of([1, 0, 1, 0], [0, 2, 4])
     >>> flipped_pairs(np.array([1.0, 1.0, 5.0, 5.0]), lists, np.zeros(2), np.array([0.0, 4.0])).round(4)
     array([0.5   , 0.0023])
     """

@@ -200,7 +200,7 @@ def _noise_kernel(offsets, seed, step, stream, out, KIND: tl.constexpr, BLOCK: t
 
 
 class DeviceLists:
-    """Labelled lists on one CUDA device, as `tautrank.losses.base.Lists` is in memory.
+    """Labelled lists on one CUDA device, as `tautrank.losses.base.TrainingLists` is in memory.
 
     Args:
         labels: one per document, of the type that the loss computes in.
