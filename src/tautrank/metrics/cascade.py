@@ -18,8 +18,7 @@ from tautrank.metrics.gains import Discount, gain_values
 from tautrank.metrics.ordering import TieGroups, of_similar_width
 from tautrank.metrics.ranked import BinaryMetric, RankedMetric
 
-# What is left of a list that a reader reaches with a smaller chance than this is below a float64's
-# last digit.
+# Documents that a reader reaches with a smaller chance than this change no digit of a float64.
 _NEGLIGIBLE_CHANCE = 1e-20
 _LARGEST_MAX_LABEL = 1000
 

@@ -17,7 +17,7 @@ from tautrank.simulate.clicks import CLICK_PROBABILITIES
 # Sec. 4.4 approximates the inverse hessian of both softmax losses; neumann is the default of
 # xendcg.
 LISTNET = System("listnet(target=softmax,hessian=neumann)", "listnet")
-# LightGBM's sigmoid is 1, as the paper's sigma, unless it is parameters otherwise.
+# LightGBM's sigmoid is 1, as the paper's sigma, unless a parameter changes it.
 LAMBDAMART = System("lightgbm:lambdarank", "lambdamart", {"lambdarank_norm": False})
 XENDCG = System("xendcg", "xendcg")
 
