@@ -23,6 +23,7 @@ import tautrank as tr
 from bench.data_sets import folds_of
 from bench.side_by_side import Claims
 from tautrank.arrays import F64
+from tautrank.compat import LGBMRanker
 from tautrank.data import Splits
 from tautrank.engines.base import Step
 
@@ -68,7 +69,7 @@ def trained_on(
         "num_leaves": LEAVES,
         "early_stopping_rounds": None,
     }
-    ranker = tr.Ranker(loss=loss, metric="ndcg@10", n_jobs=1, verbose=0, **how, **parameters)
+    ranker = LGBMRanker(loss=loss, metric="ndcg@10", n_jobs=1, verbose=0, **how, **parameters)
     start = time.process_time()
     ranker.fit(splits.train, callbacks=[note])
     at = range(min(EVERY, trees), trees + 1, EVERY)

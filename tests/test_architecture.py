@@ -51,6 +51,7 @@ BESIDE = {
     "theory": {"kernels", "data", "metrics", "losses"},
     "checks": {"kernels", "data", "metrics", "losses", "theory", "simulate"},
     "export": {"kernels", "data", "metrics", "losses", "engines", "ranker"},
+    "compat": {"kernels", "data", "metrics", "losses", "engines", "ranker"},
 }
 # Who may use a room beside the arrow: this room of the arrow and all to its right.
 FIRST_USER = {
@@ -59,6 +60,7 @@ FIRST_USER = {
     "theory": "experiments",
     "checks": "report",
     "export": "commands",
+    "compat": "commands",
 }
 # The public interface stands above all rooms but the command line, which only `python -m tautrank`
 # starts.

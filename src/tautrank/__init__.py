@@ -48,7 +48,7 @@ __version__ = "0.2.0"
 
 # Every name is imported when it is first asked for: a command that only says what is wrong needs
 # few of them.
-_MODULES = ("checks", "losses", "metrics", "simulate", "theory")
+_MODULES = ("checks", "compat", "losses", "metrics", "simulate", "theory")
 _NAMES = {
     "data": "DataSummary RankingData Splits judge_run list_folds read_csv read_folder read_letor read_parquet "
     "read_qrels read_run read_scores read_streamed write_letor",

@@ -127,6 +127,6 @@ def test_few_queries_other_models_and_interrupts(refitted: tr.Ranker) -> None:
     with pytest.raises(
         OptionError, match="refit: found 2 validation sets; expected one, to learn from as well"
     ):
-        tr.Ranker("mse", refit=True, **FEW).fit(TRAIN, eval_set=[VALID, VALID])
+        tr.Ranker("mse", refit=True, **FEW).fit(TRAIN, eval_set={"a": VALID, "b": VALID})
     with pytest.raises(KeyboardInterrupt):
         tr.Ranker("mse", refit=True, **FEW).fit(TRAIN, callbacks=[interrupted])

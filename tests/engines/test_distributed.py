@@ -145,17 +145,17 @@ def test_bins_of_xgboost_come_from_one_sample(folder, tmp_path, monkeypatch):
     assert content(found[0]) != content(here)
     assert found[0].score(everything) == pytest.approx(here.score(everything), abs=0.02)
     table().assign(c=np.repeat(np.arange(4), 600)).to_parquet(tmp_path / "a.parquet")
-    ranker = tr.Ranker(loss="xendcg", engine="xgboost", **TRAINED)
+    ranker = tr.Ranker(loss="xendcg", engine="xgboost", categorical_feature=[2], **TRAINED)
     with cluster(1) as client:
         data = tr.read_distributed(tmp_path / "a.parquet", client=client)
-        there = content(ranker.fit(data, categorical_feature=[2]))
+        there = content(ranker.fit(data))
         monkeypatch.setattr(training, "sampled_rows", lambda total, _: np.arange(1000))
         with pytest.raises(
             DataError, match="categorical_feature: found a code above those of the sample"
         ):
-            ranker.fit(data, categorical_feature=[2])
+            ranker.fit(data)
     everything = tr.RankingData.from_frame(pd.read_parquet(tmp_path / "a.parquet"))
-    assert there == content(ranker.fit(everything, categorical_feature=[2]))
+    assert there == content(ranker.fit(everything))
 
 
 def test_constant_hessians_give_the_trees_of_one_machine(folder):

@@ -203,11 +203,6 @@ def test_plain_arrays_take_the_short_way_to_the_same_scores(ranker):
     ):
         assert np.array_equal(ranker.predict(given), expected)
     assert ranker.predict(single[:0]).shape == (0,)
-    assert np.array_equal(
-        ranker.predict(single, num_iteration=2), ranker.predict(pd.DataFrame(X), num_iteration=2)
-    )
-    assert ranker.predict(single, pred_leaf=True).shape == (50, ranker.n_trees_)
-    assert ranker.predict(single, pred_contrib=True).shape == (50, FEATURES + 1)
     large = np.full((1, FEATURES), 2.0**24 + 1)
     assert np.array_equal(ranker.predict(large), ranker.predict(pd.DataFrame(large)))
 

@@ -8,7 +8,6 @@ import inspect
 import re
 from functools import partial
 
-import lightgbm
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -43,15 +42,13 @@ def test_the_ways_to_give_data_are_one():
     frame = pd.DataFrame(X, columns=NAMES)
     ways = [
         ranker().fit(X, Y, QID, eval_set=(XV, YV, QV)),
-        ranker().fit(X, Y, qid=QID, eval_set=[(XV, YV, QV)]),
+        ranker().fit(X, Y, qid=QID, eval_set=[XV, YV, QV]),
         ranker().fit(X.astype(float), Y.astype(int), group=[15] * 40, eval_set=VALID),
-        ranker().fit(X.tolist(), Y.tolist(), [f"q{i}" for i in QID], eval_set=[VALID]),
+        ranker().fit(X.tolist(), Y.tolist(), [f"q{i}" for i in QID], eval_set={"valid": VALID}),
         ranker().fit(TRAIN, eval_set=(XV, YV, QV)),
         ranker().fit(frame, pd.Series(Y), pd.Series(QID), eval_set=(XV, YV, QV)),
         ranker().fit(pl.DataFrame(X, schema=NAMES), Y, QID, eval_set=(XV, YV, QV)),
-        ranker().fit(
-            pa.table(frame), pa.array(Y), pa.array(QID), eval_X=XV, eval_y=YV, eval_qid=QV
-        ),
+        ranker().fit(pa.table(frame), pa.array(Y), pa.array(QID), eval_set=VALID),
         ranker().fit(sparse.csr_matrix(X), Y, QID, eval_set=(sparse.csr_matrix(XV), YV, QV)),
     ]
     for way in ways:
@@ -61,16 +58,6 @@ def test_the_ways_to_give_data_are_one():
     np.testing.assert_array_equal(
         ways[5].predict(pd.DataFrame(XV, columns=NAMES)), expected.predict(VALID)
     )
-
-
-def test_validation_data_of_one_query_gives_its_size_alone_or_in_a_list():
-    one = VALID.subset([0])
-    expected = ranker().fit(TRAIN, one).evals_result_
-    for sizes in ([one.n_documents], [[one.n_documents]], one.sizes):
-        assert (
-            ranker().fit(TRAIN, eval_set=[(one.X, one.labels)], eval_group=sizes).evals_result_
-            == expected
-        )
 
 
 def test_scattered_rows_are_gathered_and_scores_stay_in_row_order():
@@ -164,7 +151,8 @@ def test_random_state_may_be_a_generator_or_none():
     assert np.isfinite(big.predict(VALID)).all()
 
 
-TWICE = "eval_set, eval_X, eval_y: validation data is given twice; expected it once"
+TWICE = "eval_set: validation data is given twice; expected it once"
+FORMS = "(X, y, qid), RankingData, or a dictionary of them by name"
 WIDE = np.hstack([X, X[:, :1]])
 
 
@@ -210,54 +198,28 @@ WRONG_FIT = [
     ),
     wrong("eval_set: y: found 599 labels, but X has 600 rows", TRAIN, eval_set=(XV, YV[:-1], QV)),
     wrong(
-        "eval_group, eval_qid: found neither; expected one of them beside features and labels",
-        TRAIN,
-        eval_set=(XV, YV),
-    ),
-    wrong(
-        "eval_group, eval_qid: found both; expected one of them",
-        TRAIN,
-        eval_set=[(XV, YV)],
-        eval_group=[3],
-        eval_qid=[3],
-    ),
-    wrong(
-        "eval_set: found something else beside eval_group; expected [(X, y)]",
-        TRAIN,
-        eval_set=VALID,
-        eval_group=[3],
-    ),
-    wrong(
-        "eval_group, eval_qid: found neither; expected one of them beside features and labels",
-        TRAIN,
-        eval_X=XV,
-        eval_y=YV,
-    ),
-    wrong(
-        "eval_y: found none; expected eval_X and eval_y together",
-        TRAIN,
-        eval_X=XV,
-        eval_group=VALID.sizes,
-    ),
-    wrong(
-        "eval_X, eval_y: found different numbers of data sets; expected one y for each X",
-        TRAIN,
-        eval_X=(XV, XV),
-        eval_y=(YV,),
-        eval_group=VALID.sizes,
-    ),
-    wrong(TWICE, TRAIN, VALID, eval_X=XV, eval_y=YV, eval_group=VALID.sizes),
-    wrong(
         "callbacks: found EarlyStopping of xgboost.callback; expected functions of one argument, a Step "
         "(Ranker itself has early_stopping_rounds, verbose and evals_result_)",
         TRAIN,
         callbacks=[xgboost.callback.EarlyStopping(5)],
     ),
+    wrong(f"eval_set: found something else; expected {FORMS}", TRAIN, eval_set=5),
+    wrong(f"eval_set: found something else; expected {FORMS}", TRAIN, eval_set=(XV, YV)),
+    wrong(f"eval_set: found an empty dictionary; expected {FORMS}", TRAIN, eval_set={}),
     wrong(
-        "eval_set: found something else; expected (X, y, qid) or RankingData, or [(X, y)] beside eval_group or "
-        "eval_qid",
+        f"eval_set: found a list of sets; expected {FORMS} (tautrank.compat.LGBMRanker takes lists",
         TRAIN,
-        eval_set=5,
+        eval_set=[VALID, VALID],
+    ),
+    wrong(
+        "eval_set: found a set called 'train'; expected names that are text, none of them 'train'",
+        TRAIN,
+        eval_set={"train": VALID},
+    ),
+    wrong(
+        "eval_set: found 5 features; expected 4, as in the training data",
+        TRAIN,
+        eval_set={"first": VALID, "second": (WIDE, Y, QID)},
     ),
     wrong(
         "eval_set: X: found no documents; expected at least one",
@@ -367,28 +329,21 @@ def test_a_failed_fit_leaves_the_ranker_as_it_was():
     np.testing.assert_array_equal(fitted.predict(VALID), before)
 
 
-def test_a_script_for_lightgbm_runs_with_one_line_changed(capfd):
-    parameters = {
-        "boosting_type": "gbdt",
-        "n_estimators": 5,
-        "min_child_samples": 5,
-        "subsample": 0.8,
-        "verbose": -1,
-    }
-    theirs = lightgbm.LGBMRanker(**parameters)
-    ours = Ranker("lightgbm:lambdarank", metric="ndcg(empty=one)@10", **parameters)
-    apart, pairs = {"eval_X": XV, "eval_y": YV}, {"eval_set": [(XV, YV)]}
-    known = inspect.signature(lightgbm.LGBMRanker.fit).parameters  # LightGBM has `eval_X` since 4.7
-    for model, valid in ((theirs, apart if "eval_X" in known else pairs), (ours, apart)):
-        model.fit(TRAIN.X, TRAIN.labels, group=TRAIN.sizes, **valid, eval_group=[VALID.sizes])
-    in_a_set = Ranker("lightgbm:lambdarank", metric="ndcg(empty=one)@10", **parameters)
-    in_a_set.fit(TRAIN, eval_set=[(XV, YV)], eval_group=[VALID.sizes])
-    by_qid = Ranker("lightgbm:lambdarank", metric="ndcg(empty=one)@10", **parameters)
-    by_qid.fit(TRAIN, eval_set=[(XV, YV)], eval_qid=[VALID.qid_of_document])
-    assert by_qid.evals_result_ == in_a_set.evals_result_ == ours.evals_result_
-    assert len(ours.evals_result_["valid"]["ndcg(empty=one)@10"]) == 5
-    assert np.corrcoef(theirs.predict(XV), ours.predict(XV))[0, 1] > 0.9
-    assert "trees" not in capfd.readouterr().err  # -1 is LightGBM's word for silence
+def test_several_validation_sets_by_name():
+    fitted = ranker(early_stopping_rounds=2).fit(
+        TRAIN, eval_set={"near": VALID, "far": (X, Y, QID)}
+    )
+    alone = ranker(early_stopping_rounds=2).fit(TRAIN, VALID)
+    assert [*fitted.evals_result_] == ["near", "far"]
+    assert fitted.evals_result_["near"] == alone.evals_result_["valid"]
+    assert fitted.best_score_ == alone.best_score_
+    np.testing.assert_array_equal(fitted.predict(VALID), alone.predict(VALID))
+
+
+def test_fit_has_nine_parameters():
+    names = [*inspect.signature(Ranker.fit).parameters]
+    assert names == ["self", "X", "y", "qid", "group", "eval_set", "weights", "propensities",
+                     "init_model", "callbacks"]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -6,16 +6,27 @@ import dataclasses
 import os
 import warnings
 from collections.abc import Iterable
-from typing import IO, Any, ClassVar
+from typing import IO, Any, ClassVar, NamedTuple, overload
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from tautrank.arguments import job_count, one_or_more, whole
+from tautrank.arguments import job_count, one_or_more
 from tautrank.arrays import F64, Array, dense, query_of, ranks_in
 from tautrank.data import RankingData, StreamedRows
-from tautrank.engines import DEFAULT_ENGINE, Callback, Settings, Task, engine_for, read_loss
+from tautrank.engines import (
+    DEFAULT_ENGINE,
+    AnyLoss,
+    Callback,
+    Engine,
+    FittedModel,
+    Record,
+    Settings,
+    Task,
+    engine_for,
+    read_loss,
+)
 from tautrank.engines.boosting import fit
 from tautrank.engines.committee import Committee, CommitteeEngine
 from tautrank.engines.langevin import Langevin
@@ -24,12 +35,37 @@ from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarni
 from tautrank.metrics import Metric, metric
 from tautrank.ranker import inputs
 from tautrank.ranker.answers import Explanation, Ranking
-from tautrank.ranker.list_features import PROBE_TREES, with_list_features
+from tautrank.ranker.list_features import PROBE_TREES, ListFeatures, with_list_features
 from tautrank.ranker.model_file import Fitted, read_ranker, write_ranker
+from tautrank.ranker.validation import given_once, validation_sets
 
 
 class UnfittedError(TautrankError, NotFittedError):  # type: ignore[misc]
     """A ranker was asked for something that it only has after `fit`."""
+
+
+class Training(NamedTuple):
+    """What `Ranker.fit` trains.
+
+    Args:
+        engine: what trains it.
+        task: what to learn from what, list features included.
+        settings: how to learn it.
+        data: the training data as it was given.
+        list_features: the list features of the task; None if there are none.
+    """
+
+    engine: Engine
+    task: Task
+    settings: Settings
+    data: RankingData
+    list_features: ListFeatures | None
+
+    def fitted(self, model: FittedModel, record: Record) -> Fitted:
+        """Return what a ranker keeps of a training with this outcome."""
+        return Fitted(
+            model, record, self.data.feature_names, self.list_features, self.data.categories
+        )
 
 
 class Ranker(BaseEstimator):  # type: ignore[misc]
@@ -147,31 +183,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self.speed = speed
         self._engine_parameters = engine_parameters
 
-    @classmethod
-    def from_lightgbm(cls, params: Any = None, *, loss: Any = None, **more: Any) -> Ranker:
-        """Make the ranker that trains what LightGBM trains with these parameters; one error lists
-        all wrong names.
-
-        Parameters that are not given have LightGBM's defaults: 100 trees at a learning rate of 0.1,
-        no early stopping, and NDCG as LightGBM computes it, at the largest of ``eval_at``.
-
-        Args:
-            params: parameters under any of LightGBM's names; or an ``LGBMRanker``.
-            loss: a loss of this library instead of LightGBM's objective;
-                ``lambdarank_truncation_level``, ``label_gain``, ``lambdarank_norm`` and ``sigmoid``
-                become its parameters.
-            **more: more such parameters.
-
-        >>> params = {"objective": "lambdarank", "num_boost_round": 30, "eta": 0.1, "max_depth": 4, "seed": 7}
-        >>> ranker = Ranker.from_lightgbm(params)
-        >>> ranker.loss, ranker.n_estimators, ranker.random_state, ranker.get_params()["max_depth"]
-        ('lightgbm:lambdarank', 30, 7, 4)
-        >>> Ranker.from_lightgbm(params, loss="ndcg-loss2++", lambdarank_truncation_level=20).loss
-        ndcg-loss2++(k=20)
-        """
-        given = params.get_params() if hasattr(params, "get_params") else dict(params or {})
-        return cls(**inputs.translated({**given, **more}, loss))
-
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return all parameters by name, those of the engine included.
 
@@ -213,6 +224,21 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         return tags
 
+    @overload
+    def fit(
+        self,
+        train: RankingData,
+        valid: RankingData | None = None,
+        /,
+        *,
+        eval_set: Any = None,
+        weights: Any = None,
+        propensities: Any = None,
+        init_model: Any = None,
+        callbacks: Iterable[Callback] | Callback | None = None,
+    ) -> Ranker: ...
+
+    @overload
     def fit(
         self,
         X: Any,
@@ -221,21 +247,24 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         *,
         group: Any = None,
         eval_set: Any = None,
-        eval_group: Any = None,
-        eval_qid: Any = None,
-        eval_X: Any = None,
-        eval_y: Any = None,
-        eval_names: Any = None,
-        eval_metric: Any = None,
-        eval_at: Any = None,
         weights: Any = None,
-        sample_weight: Any = None,
         propensities: Any = None,
-        feature_name: Any = None,
-        categorical_feature: Any = None,
         init_model: Any = None,
-        callbacks: Iterable[Callback] | None = None,
-        **others: Any,
+        callbacks: Iterable[Callback] | Callback | None = None,
+    ) -> Ranker: ...
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        qid: Any = None,
+        *,
+        group: Any = None,
+        eval_set: Any = None,
+        weights: Any = None,
+        propensities: Any = None,
+        init_model: Any = None,
+        callbacks: Iterable[Callback] | Callback | None = None,
     ) -> Ranker:
         """Train: ``fit(X, y, qid=qid, eval_set=(Xv, yv, qv))`` or ``fit(train, valid)`` with
         `RankingData`.
@@ -247,123 +276,160 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             y: labels, finite and at least 0; or, with `RankingData`, the validation data.
             qid: the query of each row; or
             group: the number of rows of each query, in order.
-            eval_set: validation data, ``(X, y, qid)`` or `RankingData`; or, as in LightGBM,
-                ``[(X, y)]`` with
-            eval_group: the number of rows of each of its queries, or
-            eval_qid: the query of each of its rows; an array, or a list of one. A list of several
-                sets, with a list of their groups or queries, is judged after each tree; the first
-                one decides early stopping.
-            eval_X, eval_y: features and labels of the validation data, as in LightGBM 4.7, instead
-                of `eval_set`.
-            eval_names: names of the validation sets in `evals_result_`; by default valid, valid_1,
-                ...
-            eval_metric: further metrics to compute after each tree: names or metrics, one or
-                several.
-            eval_at: cutoffs of those metrics; without `eval_metric`, of NDCG.
+            eval_set: validation data, ``(X, y, qid)`` or `RankingData`; or a dictionary of several
+                sets by name. All are judged after each tree; the first one decides early stopping.
             weights: one per query (or one per row, equal within a query): they scale the loss, not
                 the metric.
-            sample_weight: the same, as scikit-learn calls it.
             propensities: one per row, for the softmax losses: the probability that a user looked at
                 the document. Labels are then clicks; see `tautrank.losses.SoftmaxLoss`.
-            feature_name: names of the columns of an array, as in LightGBM.
-            categorical_feature: as the parameter of `Ranker`.
             init_model: a ranker, or anything that `load` takes, to add ``n_estimators`` trees to.
                 With a loss of this library the result is the same bits as training in one go,
                 unless the engine samples documents or features, or rounds gradients at random
                 (``speed="fast"``).
             callbacks: functions of one argument, a `Step`, called after each tree; training stops
-                if one returns True. Of LightGBM's, `early_stopping`, `log_evaluation`,
-                `record_evaluation` and `reset_parameter` of the learning rate do here what they do
-                there.
-            **others: LightGBM's other arguments are an error that says what to use instead.
+                if one returns True.
+
+        `tautrank.compat.LGBMRanker` takes the arguments of LightGBM's ranker too.
 
         >>> data = RankingData.from_arrays([[0.0], [1.0]] * 40, [0, 1] * 40, group=[2] * 40)
         >>> Ranker(n_estimators=3, early_stopping_rounds=2).fit(data, data).best_score_
         1.0
         """
-        inputs.refuse_arguments(others, self._get_param_names())
-        beside = y if isinstance(X, RankingData) and isinstance(y, RankingData) else None
-        y = y if beside is None else None
-        names = None if isinstance(feature_name, str) else feature_name
-        train = inputs.ranking_data(X, y, qid, group, names)
-        if train.n_documents == 0 or train.n_features == 0:
-            found = f"{train.n_documents} documents of {train.n_features} features"
-            raise DataError(f"X: found {found}; expected at least one of each")
-        loss = read_loss(self.loss)
-        if self.members is not None:
-            of = loss.of if isinstance(loss, Committee) else (loss,)
-            loss = Committee(of, self.members, getattr(loss, "weights", "equal"))
+        if isinstance(X, RankingData) and isinstance(y, RankingData):
+            eval_set, y = given_once(y, eval_set), None
+        arguments = inputs.FitArguments(
+            train=inputs.ranking_data(X, y, qid, group),
+            eval_set=eval_set,
+            weights=weights,
+            propensities=propensities,
+            init_model=init_model,
+            callbacks=one_or_more(callbacks or ()),
+        )
+        training = self._training(arguments)
+        model, record = fit(training.engine, training.task, training.settings)
+        self._keep(training.fitted(model, record))
+        return self
+
+    def _training(self, arguments: inputs.FitArguments) -> Training:
+        """Return what to train, from arguments in one spelling and the ranker's parameters."""
+        loss = self._loss_to_train()
         engine = engine_for(self.engine, loss)
-        start = None if init_model is None else self._start(init_model, engine.name)
+        start = self._ranker_to_continue(arguments.init_model, engine.name)
+        train = inputs.not_empty(arguments.train)
         if start is not None:
             train = start._like_fit(train, "init_model, X")
-        if weights is not None and sample_weight is not None:
-            raise OptionError("weights, sample_weight: found both; expected one of them")
-        weights = sample_weight if weights is None else weights
-        valid, sets = inputs.validation_data(
-            beside, eval_set, eval_group, eval_qid, eval_X, eval_y, train, eval_names
-        )
+        valid = validation_sets(arguments.eval_set, train)
         inputs.check_streams(
-            train, valid, engine.name, list_features=self.list_features, refit=self.refit
+            train, valid.data, engine.name, list_features=self.list_features, refit=self.refit
         )
-        judge = metric(self.metric)
-        if train.X.dtype == np.float64 and engine.name not in ("lightgbm", CommitteeEngine.name):
-            rounded = f"X: has values above 2^24 that {engine.name} rounds to float32; lightgbm keeps them"
-            warnings.warn(rounded, TautrankWarning, stacklevel=2)
-        extra = dict(self._engine_parameters)
-        columns = extra.pop("categorical_feature", None)
-        columns = columns if categorical_feature is None else categorical_feature
-        if extra.get("monotone_constraints") is not None:
-            extra["monotone_constraints"] = inputs.constraints(extra["monotone_constraints"], train)
+        self._warn_of_rounding(train, engine.name)
+
         task = Task(
             train=train,
             loss=loss,
-            metric=judge,
-            metrics=inputs.judging(eval_metric, eval_at, judge),
-            valid=valid,
-            sets=sets,
-            weights=inputs.query_weights(weights, train, "weights"),
-            propensities=inputs.document_propensities(propensities, train, loss),
-            categorical=inputs.category_columns(columns, train),
+            metric=metric(self.metric),
+            metrics=arguments.extra_metrics,
+            valid=valid.data,
+            sets=valid.sizes,
+            weights=inputs.query_weights(arguments.weights, train, "weights"),
+            propensities=inputs.document_propensities(arguments.propensities, train, loss),
+            categorical=self._category_columns(arguments.categorical_feature, train),
             start=None if start is None else start.model_,
             start_step=0 if start is None else start._fitted.record.steps,
         )
-        seed = inputs.drawn_seed(self.random_state)
-        own = {field.name for field in dataclasses.fields(Settings)} & {*self._get_param_names()}
-        given = {name: getattr(self, name) for name in own}
-        called, changed, records = inputs.from_callbacks(one_or_more(callbacks or ()))
-        settings = Settings(**{**given, **changed}, seed=seed, callbacks=called, extra=extra)
-        if valid is None and not self.refit:
+        settings = self._settings(arguments, train)
+        if valid.data is None and not self.refit:
             settings = dataclasses.replace(settings, early_stopping_rounds=None)
-        trees = min(settings.n_estimators, PROBE_TREES)
-        probe = dataclasses.replace(
-            settings, n_estimators=trees, verbose=0, callbacks=(), refit=False
-        )
-        before = None if start is None else start.list_features_
-        task, lists = with_list_features(
-            self.list_features,
-            task,
-            lambda task: fit(engine, task, probe),
-            settings.threads,
-            before,
-        )
-        self._keep(
-            Fitted(*fit(engine, task, settings), train.feature_names, lists, train.categories)
-        )
-        for record in records:
-            record.update(self.evals_result_)
-        return self
 
-    def predict(
-        self,
-        X: Any,
-        qid: Any = None,
-        *,
-        group: Any = None,
-        num_iteration: int | None = None,
-        pred_leaf: bool = False,
-        pred_contrib: bool = False,
-    ) -> Array:
+        task, list_features = self._with_list_features(engine, task, settings, start)
+        return Training(engine, task, settings, train, list_features)
+
+    def _loss_to_train(self) -> AnyLoss:
+        """Return the loss, or the committee that `loss` and `members` ask for."""
+        loss = read_loss(self.loss)
+        if self.members is None:
+            return loss
+        if isinstance(loss, Committee):
+            return dataclasses.replace(loss, members=self.members)
+        return Committee((loss,), self.members)
+
+    def _ranker_to_continue(self, init_model: Any, engine_name: str) -> Ranker | None:
+        """Return the fitted ranker to add trees to, if there is one."""
+        if init_model is None:
+            return None
+        start = init_model if isinstance(init_model, Ranker) else Ranker.load(init_model)
+        start._check_fitted("init_model")
+        if engine_name == CommitteeEngine.name:
+            raise OptionError(
+                "init_model: found a committee, which cannot continue a model; expected one loss"
+            )
+        if start.model_.tool != engine_name:
+            raise OptionError(
+                f"init_model: was trained by {start.model_.tool}; expected a model of {engine_name}"
+            )
+        return start
+
+    def _warn_of_rounding(self, train: RankingData, engine_name: str) -> None:
+        """Warn of features that are kept as doubles, and that only LightGBM does not round."""
+        if train.X.dtype == np.float64 and engine_name not in ("lightgbm", CommitteeEngine.name):
+            warnings.warn(
+                f"X: has values above 2^24 that {engine_name} rounds to float32; "
+                "lightgbm keeps them",
+                TautrankWarning,
+                stacklevel=4,
+            )
+
+    def _category_columns(self, categorical_feature: Any, train: RankingData) -> tuple[int, ...]:
+        """Return the numbers of the columns that hold category codes.
+
+        Args:
+            categorical_feature: what was given to `fit`; None for the ranker's own parameter.
+            train: the training data.
+        """
+        if categorical_feature is None:
+            categorical_feature = self._engine_parameters.get("categorical_feature")
+        return inputs.category_columns(categorical_feature, train)
+
+    def _settings(self, arguments: inputs.FitArguments, train: RankingData) -> Settings:
+        """Return how to train: the ranker's parameters, and what `fit` puts in their place."""
+        names_of_settings = {field.name for field in dataclasses.fields(Settings)}
+        settings = {
+            name: getattr(self, name)
+            for name in self._get_param_names()
+            if name in names_of_settings
+        }
+        settings.update(arguments.settings)
+
+        extra = dict(self._engine_parameters)
+        extra.pop("categorical_feature", None)
+        if extra.get("monotone_constraints") is not None:
+            extra["monotone_constraints"] = inputs.constraints(extra["monotone_constraints"], train)
+        return Settings(
+            **settings,
+            seed=inputs.drawn_seed(self.random_state),
+            callbacks=arguments.callbacks,
+            extra=extra,
+        )
+
+    def _with_list_features(
+        self, engine: Engine, task: Task, settings: Settings, start: Ranker | None
+    ) -> tuple[Task, ListFeatures | None]:
+        """Return the task with the list features that the ranker asks for, and which they are."""
+        probe_settings = dataclasses.replace(
+            settings,
+            n_estimators=min(settings.n_estimators, PROBE_TREES),
+            verbose=0,
+            callbacks=(),
+            refit=False,
+        )
+
+        def fit_probe(probe_task: Task) -> tuple[FittedModel, Record]:
+            return fit(engine, probe_task, probe_settings)
+
+        before = None if start is None else start.list_features_
+        return with_list_features(self.list_features, task, fit_probe, settings.threads, before)
+
+    def predict(self, X: Any, qid: Any = None, *, group: Any = None) -> Array:
         """Return the score of each document, in the order of the rows.
 
         Args:
@@ -371,10 +437,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             qid: the query of each row, which the scores depend on with list features or
                 self-attention; or
             group: the number of rows of each query; with neither, all rows are one list.
-            num_iteration: number of the first trees to predict with; None or -1 for all.
-            pred_leaf: whether to return the leaf of each document in each tree instead.
-            pred_contrib: whether to return what each column of the model adds to each score, and in
-                a last column where all scores start; `explain` says more.
 
         >>> data = RankingData.from_arrays([[0.0], [1.0]] * 40, [0, 1] * 40, group=[2] * 40)
         >>> low, high = Ranker(n_estimators=3).fit(data).predict([[0.0], [1.0]])
@@ -382,34 +444,25 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         True
         """
         self._check_fitted("predict")
-        plain = (
-            qid is None
-            and group is None
-            and num_iteration is None
-            and not (pred_leaf or pred_contrib)
-        )
-        if (
-            plain
-            and self.list_features_ is None
-            and not self.categories_
-            and not self.model_.by_list
-        ):
+        if qid is None and group is None and self._scores_rows_as_they_are():
             rows = inputs.plain_rows(X, self.n_features_in_)
             if rows is not None:
                 return self.model_.predict(rows, self.n_jobs)
+
+        data, features = self._model_input(X, qid, group)
+        scores = self.model_.predict(features, self.n_jobs, data.offsets)
+        return scores if data is X else data.in_source_order(scores)
+
+    def _scores_rows_as_they_are(self) -> bool:
+        """Whether a score depends on nothing but the numbers of its row."""
+        return self.list_features_ is None and not self.categories_ and not self.model_.by_list
+
+    def _model_input(self, X: Any, qid: Any, group: Any) -> tuple[RankingData, Any]:
+        """Return documents to be scored, and the columns of the model for them."""
         data = inputs.documents(X, qid, group)
         job_count(self.n_jobs)
         inputs.check_streams(data, None, "", list_features=self.list_features_)
-        features = self._columns(self._like_fit(data, "X").X, data)
-        trees = whole("num_iteration", -1 if num_iteration is None else num_iteration, least=-1)
-        model = self.model_ if trees < 1 else self.model_.first(trees)
-        if pred_leaf or pred_contrib:
-            found: Array = (model.leaves if pred_leaf else model.contributions)(
-                features, self.n_jobs
-            )
-        else:
-            found = model.predict(features, self.n_jobs, data.offsets)
-        return found if data is X else data.in_source_order(found)
+        return data, self._columns(self._like_fit(data, "X").X, data)
 
     def score(
         self,
@@ -575,20 +628,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         ranker = cls(**parameters)
         ranker._keep(fitted)
         return ranker
-
-    def _start(self, given: Any, engine: str) -> Ranker:
-        """Return the ranker to continue from."""
-        start = given if isinstance(given, Ranker) else Ranker.load(given)
-        start._check_fitted("init_model")
-        if engine == CommitteeEngine.name:
-            raise OptionError(
-                "init_model: found a committee, which cannot continue a model; expected one loss"
-            )
-        if start.model_.tool != engine:
-            raise OptionError(
-                f"init_model: was trained by {start.model_.tool}; expected a model of {engine}"
-            )
-        return start
 
     def _keep(self, fitted: Fitted) -> None:
         model, record, names, lists, levels = fitted

@@ -1,11 +1,9 @@
-"""Check what a ranker is given, and bring it into one form: data, weights, columns, the words of
-LightGBM's users.
-"""
+"""Check what a ranker is given, and bring it into one form: data, weights, columns."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,11 +15,10 @@ from tautrank.data import RankingData, StreamedRows
 from tautrank.data.arrays import checked_features, checked_queries
 from tautrank.data.distributed import DistributedData
 from tautrank.data.ranking_data import Names
-from tautrank.engines import AnyLoss, NativeLoss, members_of, read_loss
-from tautrank.engines.lightgbm import LightGBM, main_names
-from tautrank.errors import DataError, OptionError, counted, refuse, unknown
-from tautrank.losses import Loss, SoftmaxLoss
-from tautrank.metrics import Metric, metric
+from tautrank.engines import AnyLoss, Callback, members_of
+from tautrank.errors import DataError, OptionError, counted, unknown
+from tautrank.losses import SoftmaxLoss
+from tautrank.metrics import Metric
 
 # LightGBM, XGBoost and CatBoost take seeds of 31 bits.
 _SEEDS = 2**31
@@ -30,34 +27,33 @@ _SMALL = 2**20
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 # LETOR text leaves out features that are 0, the last ones too.
 _PADDING = " (RankingData.with_n_features adds columns of zeros)"
-# LightGBM's main names of parameters that have other names here, and those of its objectives that
-# losses have too.
-_OF_RANKERS = {
-    "num_iterations": "n_estimators",
-    "learning_rate": "learning_rate",
-    "num_leaves": "num_leaves",
-    "num_threads": "n_jobs",
-    "seed": "random_state",
-    "early_stopping_round": "early_stopping_rounds",
-}
-_OF_LOSSES = {
-    "lambdarank_truncation_level": "k",
-    "label_gain": "gain",
-    "lambdarank_norm": "norm",
-    "sigmoid": "sigma",
-}
-# Parameters of its scikit-learn estimator that mean nothing to a ranking.
-_NO_MEANING = ("class_weight", "importance_type", "silent")
-_DEFAULTS = {"n_estimators": 100, "learning_rate": 0.1, "early_stopping_rounds": None}
-_ELSEWHERE = dict.fromkeys(
-    ("init_score", "base_margin", "xgb_model"), "expected init_model=, a model to add trees to"
-)
-_ELSEWHERE["position"] = (
-    "expected propensities=, the probability that a user looked at each document"
-)
-_ELSEWHERE |= dict.fromkeys(
-    ("eval_sample_weight", "eval_class_weight", "eval_init_score"), "expected it left out"
-)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FitArguments:
+    """What a ranker is fitted to, whichever spelling it was given in.
+
+    Args:
+        train: the training data.
+        eval_set: ``(X, y, qid)`` or `RankingData`, or a dictionary of them by name; None for none.
+        weights: one per query or per row.
+        propensities: one per row.
+        init_model: a ranker, or anything that `Ranker.load` takes, to add trees to.
+        callbacks: functions called after each tree.
+        categorical_feature: columns of category codes; None for those of the ranker's parameter.
+        extra_metrics: metrics to compute beside that of the ranker.
+        settings: settings of this training that go before the ranker's parameters.
+    """
+
+    train: RankingData
+    eval_set: Any = None
+    weights: Any = None
+    propensities: Any = None
+    init_model: Any = None
+    callbacks: tuple[Callback, ...] = ()
+    categorical_feature: Any = None
+    extra_metrics: tuple[Metric, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def ranking_data(
@@ -88,6 +84,16 @@ def ranking_data(
     data = RankingData.from_arrays(X, y, qid, group=group, feature_names=names)
     if data.n_documents == 0:
         raise DataError("X: found no documents; expected at least one")
+    return data
+
+
+def not_empty(data: RankingData) -> RankingData:
+    """Return training data that has documents and features; refuse any other."""
+    if data.n_documents == 0 or data.n_features == 0:
+        raise DataError(
+            f"X: found {data.n_documents} documents of {data.n_features} features; "
+            "expected at least one of each"
+        )
     return data
 
 
@@ -138,103 +144,6 @@ def plain_rows(X: Any, n_features: int) -> F32 | None:
     )
 
 
-def validation_data(
-    beside: RankingData | None,
-    given: Any,
-    group: Any,
-    qid: Any,
-    X: Any,
-    y: Any,
-    train: RankingData,
-    names: Any = None,
-) -> tuple[RankingData | None, tuple[tuple[str, int], ...]]:
-    """Return all validation data, one set after the other, and the name and number of queries of
-    each set.
-
-    Args:
-        beside: what was given beside the training data.
-        given: `eval_set`: ``(X, y, qid)``, `RankingData`, or ``[(X, y)]`` beside `eval_group` or
-            `eval_qid`; or a list of several of them.
-        group, qid: `eval_group` and `eval_qid`; for several sets, a list of them.
-        X, y: `eval_X` and `eval_y`, instead of `eval_set`; for several sets, tuples of them.
-        train: the training data.
-        names: `eval_names`; None for valid, valid_1, ...
-    """
-    ways = [way for way in (beside, given, _pairs(X, y)) if way is not None]
-    if len(ways) > 1:
-        raise OptionError(
-            "eval_set, eval_X, eval_y: validation data is given twice; expected it once"
-        )
-    queries = {name: value for name, value in (("group", group), ("qid", qid)) if value is not None}
-    if not ways and not queries:
-        return None, ()
-    if len(queries) == 2:
-        raise OptionError("eval_group, eval_qid: found both; expected one of them")
-    sets = ways[0] if ways else None
-    if not (
-        isinstance(sets, list)
-        and len(sets) > 1
-        and all(isinstance(each, tuple | RankingData) for each in sets)
-    ):
-        sets, queries = (
-            [_only_one(sets)],
-            {name: [_only_one(each)] for name, each in queries.items()},
-        )
-    for name, values in queries.items():
-        if not isinstance(values, list | tuple) or len(values) != len(sets):
-            raise DataError(
-                f"eval_{name}: found something else; expected a list of {len(sets)}, one per eval_set"
-            )
-    of_sets = [{name: values[at] for name, values in queries.items()} for at in range(len(sets))]
-    parts = [_one_set(each, of_set, train) for each, of_set in zip(sets, of_sets, strict=True)]
-    called = ["valid", *(f"valid_{number}" for number in range(1, len(parts)))]
-    called = called if names is None else [names] if isinstance(names, str) else [*map(str, names)]
-    if len(called) != len(parts) or len({*called, "train"}) <= len(called):
-        raise OptionError(
-            f"eval_names: found {called}; expected {len(parts)} different names, none of them 'train'"
-        )
-    all_of_them = parts[0] if len(parts) == 1 else RankingData.concat(parts, repeated="separate")
-    return all_of_them, tuple(zip(called, (part.n_queries for part in parts), strict=True))
-
-
-def _one_set(valid: Any, queries: Mapping[str, Any], train: RankingData) -> RankingData:
-    """Return one validation set, checked against the training data."""
-    if queries or not isinstance(valid, RankingData):
-        if not queries and isinstance(valid, (tuple, list)) and len(valid) == 2:
-            raise DataError(
-                "eval_group, eval_qid: found neither; expected one of them beside features and labels"
-            )
-        if not isinstance(valid, (tuple, list)) or len(valid) != 3 - len(queries):
-            with_it = "".join(f" beside eval_{name}" for name in queries)
-            forms = "(X, y, qid) or RankingData, or [(X, y)] beside eval_group or eval_qid"
-            raise DataError(
-                f"eval_set: found something else{with_it}; expected {'[(X, y)]' if queries else forms}"
-            )
-        try:
-            valid = ranking_data(*valid, **queries)
-        except DataError as error:
-            raise DataError(f"eval_set: {error}") from None
-    known = train.n_features, train.feature_names
-    check_columns(
-        "eval_set", valid.n_features, valid.feature_names, *known, "as in the training data"
-    )
-    return valid.with_levels(train.categories, "eval_set")
-
-
-def _pairs(X: Any, y: Any) -> Any:
-    """Return `eval_X` and `eval_y` as `eval_set`: as in LightGBM, tuples hold several data sets."""
-    if X is None and y is None:
-        return None
-    for name, part in (("eval_X", X), ("eval_y", y)):
-        if part is None:
-            raise OptionError(f"{name}: found none; expected eval_X and eval_y together")
-    if isinstance(X, tuple) != isinstance(y, tuple) or (isinstance(X, tuple) and len(X) != len(y)):
-        raise OptionError(
-            "eval_X, eval_y: found different numbers of data sets; expected one y for each X"
-        )
-    return [*zip(X, y, strict=True)] if isinstance(X, tuple) else (X, y)
-
-
 def check_streams(
     train: RankingData, valid: RankingData | None, engine: str, **needing: Any
 ) -> None:
@@ -258,15 +167,6 @@ def check_streams(
     elif engine not in ("", *able):
         expected = f"one loss trained by {' or '.join(able)}"
         raise OptionError(f"engine: {engine} needs features in memory; expected {expected}")
-
-
-def _only_one(given: Any) -> Any:
-    """Unwrap a list of one data set: LightGBM and XGBoost take lists of them."""
-    return (
-        given[0]
-        if isinstance(given, list) and len(given) == 1 and not np.isscalar(given[0])
-        else given
-    )
 
 
 def check_columns(
@@ -426,122 +326,3 @@ def drawn_seed(random_state: Any) -> int:
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(_SEEDS))
     return whole("random_state", random_state, least=0) % _SEEDS
-
-
-def translated(params: Mapping[str, Any], loss: Any = None) -> dict[str, Any]:
-    """Return parameters of LightGBM as those of `Ranker`, with LightGBM's defaults; all problems
-    are told at once.
-
-    Args:
-        params: parameters under any of LightGBM's names; None is a value that was not given.
-        loss: a loss of this library to train instead of LightGBM's objective; it gets the
-            objective's parameters.
-
-    >>> found = translated({"objective": "lambdarank", "num_iterations": 50, "eval_at": [5, 10], "seed": 3})
-    >>> found["loss"], str(found["metric"]), found["n_estimators"], found["random_state"]
-    ('lightgbm:lambdarank', 'ndcg(ties=input,empty=one)@10', 50, 3)
-    >>> translated({"lambdarank_truncation_level": 20, "etaa": 1, "task": "train"}, loss="ndcg-loss2++")
-    Traceback (most recent call last):
-    tautrank.errors.OptionError: unknown parameter of lightgbm 'etaa'; did you mean 'eta'? (closest: ...). task: is for
-    LightGBM's command line; expected a parameter of training
-    """
-    given = {
-        main_names().get(name, name): value for name, value in params.items() if value is not None
-    }
-    objective, at, judge = (
-        given.pop("objective", "lambdarank"),
-        given.pop("eval_at", 5),
-        given.pop("metric", "ndcg"),
-    )
-    trained: Any = read_loss(f"lightgbm:{objective}" if loss is None else loss)
-    found: dict[str, Any] = {**_DEFAULTS, "verbose": 0 if given.pop("verbosity", 1) < 1 else None}
-    first = (judge.split(",") if isinstance(judge, str) else [*judge])[0]
-    name = "ndcg" if first.lower() in ("", "none", "lambdarank", "rank_xendcg") else first
-    found["metric"] = metric(f"{name}@{at if isinstance(at, int) else max(at)}", like="lightgbm")
-    extra = {}
-    for name, value in given.items():
-        if name in _OF_RANKERS:
-            found[_OF_RANKERS[name]] = value
-        elif (
-            name in _OF_LOSSES and isinstance(trained, Loss) and hasattr(trained, _OF_LOSSES[name])
-        ):
-            changed: Any = ("lightgbm" if value else "none") if name == "lambdarank_norm" else value
-            trained = dataclasses.replace(trained, **{_OF_LOSSES[name]: changed})
-        elif name not in _NO_MEANING:
-            extra[name] = value
-    checked = {name: value for name, value in extra.items() if name != "categorical_feature"}
-    refuse(LightGBM().wrong_names(trained, checked))
-    found["early_stopping_rounds"] = (
-        max(0, found["early_stopping_rounds"] or 0) or None
-    )  # 0 is off in LightGBM
-    return {**found, **extra, "loss": str(trained) if isinstance(trained, NativeLoss) else trained}
-
-
-def judging(given: Any, at: Any, first: Metric) -> tuple[Metric, ...]:
-    """Return further metrics that judge a training.
-
-    Args:
-        given: `eval_metric`: names or metrics, one or several; None for none.
-        at: `eval_at`: cutoffs of the metrics that have none; by default of NDCG.
-        first: the metric that decides, which is not repeated.
-
-    >>> judging(["ndcg", "map"], [1, 3], metric("ndcg@3"))
-    (metric('ndcg@1'), metric('map@1'), metric('map@3'))
-    """
-    found = [
-        metric(name) for name in one_or_more(given or ()) or (["ndcg"] if at is not None else [])
-    ]
-    each = [
-        m if m.k is not None else dataclasses.replace(m, k=k)
-        for m in found
-        for k in one_or_more(at)
-    ]
-    return tuple(m for m in dict.fromkeys(each) if m != first)
-
-
-def from_callbacks(
-    callbacks: Iterable[Any],
-) -> tuple[tuple[Any, ...], dict[str, Any], list[dict[str, Any]]]:
-    """Return the callbacks of this library, the settings that LightGBM's stand for, and
-    dictionaries to record in.
-
-    Args:
-        callbacks: both kinds.
-
-    >>> import lightgbm
-    >>> from_callbacks([lightgbm.early_stopping(10, verbose=False), lightgbm.log_evaluation(0)])
-    ((), {'early_stopping_rounds': 10, 'verbose': 0}, [])
-    """
-    theirs = [each for each in callbacks if type(each).__module__ == "lightgbm.callback"]
-    settings: dict[str, Any] = {}
-    for callback in theirs:
-        if hasattr(callback, "stopping_rounds") and not callback.min_delta:
-            settings["early_stopping_rounds"] = callback.stopping_rounds
-        elif hasattr(callback, "period"):
-            settings["verbose"] = int(callback.period > 0)
-        elif {*getattr(callback, "kwargs", ())} == {"learning_rate"}:
-            settings["rates"] = callback.kwargs["learning_rate"]
-        elif not hasattr(callback, "eval_result"):
-            found = f"{type(callback).__name__.strip('_')} of lightgbm.callback with options that have no counterpart"
-            known = "early_stopping without min_delta, reset_parameter of the learning_rate, log_evaluation"
-            expected = f"{known}, record_evaluation, or functions of one argument, a Step"
-            raise OptionError(f"callbacks: found {found}; expected {expected}")
-    records = [each.eval_result for each in theirs if hasattr(each, "eval_result")]
-    return tuple(each for each in callbacks if each not in theirs), settings, records
-
-
-def refuse_arguments(others: Mapping[str, Any], own: Iterable[str]) -> None:
-    """Refuse arguments of LightGBM's and XGBoost's `fit` in a sentence that says where they went.
-
-    Args:
-        others: arguments that `fit` does not have.
-        own: names of the parameters of a ranker.
-    """
-    for name, value in others.items():
-        if name in own:
-            raise OptionError(
-                f"{name}: is a parameter of the ranker; expected Ranker({name}={value!r})"
-            )
-        if name not in _ELSEWHERE:
-            raise TypeError(f"fit() got an unexpected keyword argument '{name}'")
-        raise OptionError(f"{name}: has no counterpart here; {_ELSEWHERE[name]}")

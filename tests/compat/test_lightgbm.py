@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import lightgbm as lgb
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
@@ -13,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import tautrank as tr
+from tautrank.compat import LGBMRanker
 from tautrank.errors import OptionError
 
 RNG = np.random.default_rng(0)
@@ -58,7 +60,7 @@ def test_a_ported_script_gives_the_same_model_with_two_changed_lines():
     theirs, _ = script(
         lambda **parameters: lgb.LGBMRanker(**parameters, deterministic=True, force_row_wise=True)
     )
-    ours, recorded = script(tr.Ranker.from_lightgbm)
+    ours, recorded = script(LGBMRanker.from_lightgbm)
     assert np.array_equal(ours, theirs)
     assert [*recorded] == ["dev", "test"]
     assert [*recorded["test"]] == ["ndcg(ties=input,empty=one)@5", "ndcg@3", "ndcg@5"]
@@ -85,7 +87,7 @@ FIFTEEN = {
 
 
 def test_a_dictionary_of_fifteen_names_is_ported_in_one_go():
-    ranker = tr.Ranker.from_lightgbm(FIFTEEN).fit(X, Y, qid=QID)
+    ranker = LGBMRanker.from_lightgbm(FIFTEEN).fit(X, Y, qid=QID)
     fixed = {
         "deterministic": True,
         "force_row_wise": True,
@@ -96,39 +98,39 @@ def test_a_dictionary_of_fifteen_names_is_ported_in_one_go():
     assert np.array_equal(ranker.predict(X), booster.predict(X))
     assert ranker.get_params()["lambdarank_truncation_level"] == 12
     assert (
-        tr.Ranker.from_lightgbm(lgb.LGBMRanker(num_leaves=5, subsample=0.5)).get_params()[
+        LGBMRanker.from_lightgbm(lgb.LGBMRanker(num_leaves=5, subsample=0.5)).get_params()[
             "bagging_fraction"
         ]
         == 0.5
     )
-    ours = tr.Ranker.from_lightgbm(FIFTEEN, loss="lambdarank", sigmoid=2.0, lambdarank_norm=True)
+    ours = LGBMRanker.from_lightgbm(FIFTEEN, loss="lambdarank", sigmoid=2.0, lambdarank_norm=True)
     assert str(ours.loss) == "lambdarank(k=12,sigma=2,norm=lightgbm,gain=0/1/5)"
     ours.fit(X, Y, qid=QID)
 
 
 def test_all_wrong_names_are_told_at_once():
     with pytest.raises(OptionError) as caught:
-        tr.Ranker(
+        LGBMRanker(
             objective="lambdarank", eval_at=[5], seed=1, num_thread=2, label_gain=[0, 1], typo=1
         ).fit(X, Y, qid=QID)
     assert [part.split(":")[0].split(" '")[0] for part in str(caught.value).split(". ")] == [
         "objective", "eval_at", "seed", "num_thread", "label_gain", "unknown parameter of lightgbm",
     ]  # fmt: skip
     with pytest.raises(OptionError, match=r"'typo'.* task: is for LightGBM's command line"):
-        tr.Ranker.from_lightgbm({"typo": 1, "task": "train"})
+        LGBMRanker.from_lightgbm({"typo": 1, "task": "train"})
 
 
 def test_several_validation_sets_and_metrics():
     parts = [
         tr.RankingData.from_arrays(X[part], Y[part], qid=QID[part]) for part in (TRAIN, DEV, TEST)
     ]
-    ranker = tr.Ranker(
+    ranker = LGBMRanker(
         "lambdarank", metric="ndcg@5", n_estimators=25, early_stopping_rounds=5, eval_train=True
     )
     ranker.fit(parts[0], eval_set=parts[1:], eval_metric=["map", "arp"])
     assert [*ranker.evals_result_] == ["train", "valid", "valid_1"]
     assert [*ranker.evals_result_["valid_1"]] == ["ndcg@5", "map", "arp"]
-    alone = tr.Ranker("lambdarank", metric="ndcg@5", n_estimators=25, early_stopping_rounds=5).fit(
+    alone = LGBMRanker("lambdarank", metric="ndcg@5", n_estimators=25, early_stopping_rounds=5).fit(
         *parts[:2]
     )
     assert (ranker.best_iteration_, ranker.best_score_) == (
@@ -142,8 +144,8 @@ def test_several_validation_sets_and_metrics():
             assert values[ranker.best_iteration_ - 1] == pytest.approx(expected, abs=1e-12)
     # A committee fits its weights to the first set alone.
     members = {"loss": ["mse", "xendcg"], "n_estimators": 3}
-    both = tr.Ranker(**members).fit(parts[0], eval_set=parts[1:])
-    assert np.array_equal(both.predict(X), tr.Ranker(**members).fit(*parts[:2]).predict(X))
+    both = LGBMRanker(**members).fit(parts[0], eval_set=parts[1:])
+    assert np.array_equal(both.predict(X), LGBMRanker(**members).fit(*parts[:2]).predict(X))
     assert [*both.evals_result_] == ["valid", "valid_1"]
 
 
@@ -199,23 +201,23 @@ def test_several_validation_sets_and_metrics():
 def test_what_went_elsewhere_is_one_sentence(given, sentence):
     sets = [(X[DEV], Y[DEV]), (X[TEST], Y[TEST])] if "eval_group" in given else None
     with pytest.raises(OptionError if "eval_group:" not in sentence else ValueError) as caught:
-        tr.Ranker(verbose=0).fit(X, Y, qid=QID, eval_set=sets, **given)
+        LGBMRanker(verbose=0).fit(X, Y, qid=QID, eval_set=sets, **given)
     assert sentence in str(caught.value)
 
 
 def test_arguments_of_fit_that_are_ours_under_another_name():
     with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
-        tr.Ranker().fit(X, Y, qid=QID, nonsense=1)
+        LGBMRanker().fit(X, Y, qid=QID, nonsense=1)
     weights = np.repeat(1.0 + np.arange(60) % 2, 20)
-    one = tr.Ranker(n_estimators=3).fit(X, Y, qid=QID, sample_weight=weights)
+    one = LGBMRanker(n_estimators=3).fit(X, Y, qid=QID, sample_weight=weights)
     assert np.array_equal(
-        one.predict(X), tr.Ranker(n_estimators=3).fit(X, Y, qid=QID, weights=weights).predict(X)
+        one.predict(X), LGBMRanker(n_estimators=3).fit(X, Y, qid=QID, weights=weights).predict(X)
     )
     stopping = [lgb.early_stopping(2, verbose=False)]
-    few = tr.Ranker(n_estimators=200).fit(
+    few = LGBMRanker(n_estimators=200).fit(
         X, Y, qid=QID, eval_set=(X[DEV], Y[DEV], QID[DEV]), callbacks=stopping
     )
-    same = tr.Ranker(n_estimators=200, early_stopping_rounds=2).fit(
+    same = LGBMRanker(n_estimators=200, early_stopping_rounds=2).fit(
         X, Y, qid=QID, eval_set=(X[DEV], Y[DEV], QID[DEV])
     )
     assert few.n_trees_ == same.n_trees_ < 200
@@ -226,7 +228,7 @@ def test_constraints_of_another_length_and_hessians_of_0_are_one_sentence(capfd)
         with pytest.raises(
             OptionError, match="monotone_constraints: found 1; expected 5, one per feature"
         ):
-            tr.Ranker(monotone_constraints=given).fit(X, Y, qid=QID)
+            LGBMRanker(monotone_constraints=given).fit(X, Y, qid=QID)
     assert "Fatal" not in "".join(capfd.readouterr())
 
     @tr.losses.register("flat")
@@ -242,16 +244,17 @@ def test_constraints_of_another_length_and_hessians_of_0_are_one_sentence(capfd)
         with pytest.raises(
             tr.DataError, match="loss flat: all hessians are 0, so no leaf has a value"
         ):
-            tr.Ranker("flat", n_estimators=1).fit(X, Y, qid=QID)
+            LGBMRanker("flat", n_estimators=1).fit(X, Y, qid=QID)
     finally:
         del tr.losses.REGISTRY["flat"]
 
 
 @pytest.mark.parametrize("engine", ["lightgbm", "xgboost"])
 def test_options_of_predict(engine):
-    ranker = tr.Ranker(engine=engine, n_estimators=6).fit(X, Y, qid=QID)
-    few = tr.Ranker(engine=engine, n_estimators=2).fit(X, Y, qid=QID)
+    ranker = LGBMRanker(engine=engine, n_estimators=6).fit(X, Y, qid=QID)
+    few = LGBMRanker(engine=engine, n_estimators=2).fit(X, Y, qid=QID)
     assert np.array_equal(ranker.predict(X, num_iteration=2), few.predict(X))
+    assert np.array_equal(ranker.predict(pd.DataFrame(X), num_iteration=2), few.predict(X))
     assert np.array_equal(ranker.predict(X, num_iteration=-1), ranker.predict(X))
     with pytest.raises(OptionError, match=r"num_iteration: found .*3.*; expected a whole number"):
         ranker.predict(X, num_iteration="3")
@@ -268,10 +271,10 @@ def test_options_of_predict(engine):
 def test_scikit_learn_passes_queries_on():
     with sklearn.config_context(enable_metadata_routing=True):
         folds = GroupKFold(3)
-        few = tr.Ranker(n_estimators=3, metric="ndcg@5")
+        few = LGBMRanker(n_estimators=3, metric="ndcg@5")
         values = cross_val_score(few, X, Y, cv=folds, params={"qid": QID, "groups": QID})
         by_hand = [
-            tr.Ranker(n_estimators=3, metric="ndcg@5")
+            LGBMRanker(n_estimators=3, metric="ndcg@5")
             .fit(X[a], Y[a], qid=QID[a])
             .score(X[b], Y[b], qid=QID[b])
             for a, b in folds.split(X, Y, QID)
@@ -282,4 +285,4 @@ def test_scikit_learn_passes_queries_on():
         pipeline = make_pipeline(StandardScaler(), few).fit(X, Y, qid=QID)
         assert pipeline.score(X, Y, qid=QID) > 0.5
     with pytest.raises(ValueError, match=r"sklearn.set_config\(enable_metadata_routing=True\)"):
-        GridSearchCV(tr.Ranker(n_estimators=3), {"num_leaves": [3]}, error_score="raise").fit(X, Y)
+        GridSearchCV(LGBMRanker(n_estimators=3), {"num_leaves": [3]}, error_score="raise").fit(X, Y)
