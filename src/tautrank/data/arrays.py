@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,71 +15,138 @@ from tautrank.arrays import F32, I64, Array, check_each, check_offsets
 from tautrank.data.frames import (
     check_different,
     coded,
-    column_names,
     column_numbers,
-    is_categorical,
+    frame_numbers,
+    frame_or_none,
+    is_plain_number,
+    is_type_of_categories,
 )
 from tautrank.errors import DataError, TautrankWarning, counted
 
+if TYPE_CHECKING:
+    from tautrank.data.frames import Frame
+
 # From here on float32 cannot tell neighbouring whole numbers apart.
 _LARGE = 2.0**24
+# Of frames with fewer values, a call per column would take longer than the values.
+_FEW_VALUES = 2**15
 _INTEGER = re.compile(rb"0|-?[1-9]\d{0,17}")
 
 Queries = tuple[I64, Array, I64 | None]
 """Offsets, ids, and the order that gathers scattered rows (None if adjacent)."""
 
-Features = tuple[Any, tuple[str, ...] | None, dict[str, tuple[str, ...]]]
+
+class Features(NamedTuple):
+    """Checked features of documents.
+
+    Attributes:
+        X: float32 or float64, dense in C order or CSR.
+        names: one name per column, where the source had names.
+        levels: the levels of each column of categories, by name; ``X`` has their numbers.
+    """
+
+    X: Any
+    names: tuple[str, ...] | None
+    levels: dict[str, tuple[str, ...]]
 
 
-def checked_features(
-    X: Any, names: Sequence[str] | None = None, categorical: Collection[str] = ()
-) -> Features:
+def checked_features(X: Any, names: Sequence[str] | None = None) -> Features:
     """Return `X` (dense in C order, or CSR), its column names where there are any, and the levels
     of categories.
 
     It is float32, unless that would change a value above 2^24, such as a time stamp. It is then
     float64, with such values as they are and all others rounded to float32: a value is the same in
     any data, and so is its prediction.
+
+    Args:
+        X: an array, a sparse matrix, or a frame.
+        names: names of the columns; default those of the frame.
     """
-    levels: dict[int, tuple[str, ...]] = {}
-    # pandas, Polars and PyArrow are recognised by their attributes, so that none of them has to be
-    # imported.
-    if hasattr(X, "columns") and (hasattr(X, "column_names") or hasattr(X, "to_numpy")):
-        columns = column_names(X, "X")
-        matrix, levels = _frame_values(X, columns, categorical)
-        names = columns if names is None else names
-    else:
-        matrix = (
-            _sparse_values(X) if hasattr(X, "tocsr") and hasattr(X, "nnz") else _dense_values(X)
-        )
-    if names is None:
-        return matrix, None, {}
-    if len(names) != matrix.shape[1]:
-        raise DataError(
-            f"feature_names: found {len(names)} names; expected {matrix.shape[1]}, one per column of X"
-        )
-    found = tuple(str(name) for name in names)
-    check_different(found, "feature_names: found two columns")
-    return matrix, found, {found[column]: of_column for column, of_column in levels.items()}
+    if _is_sparse(X):
+        return _with_names(_sparse_values(X), names)
+    frame = frame_or_none(X, "X")
+    if frame is None:
+        return _with_names(_dense_values(X), names)
+    return frame_features(frame, frame.columns, names=names)
 
 
-def _frame_values(
-    frame: Any, names: Sequence[Any], categorical: Collection[str]
-) -> tuple[Array, dict[int, tuple[str, ...]]]:
-    if not len(names):
+def frame_features(
+    frame: Frame,
+    columns: Sequence[str],
+    *,
+    categorical: Collection[str] = (),
+    names: Sequence[str] | None = None,
+) -> Features:
+    """Return columns of a frame as features; see `checked_features`.
+
+    Args:
+        frame: the frame.
+        columns: the columns to take.
+        categorical: names of columns that hold categories whatever their type.
+        names: what to call the columns; default as in the frame.
+    """
+    if not columns:
         raise DataError("X: found a frame without columns; expected at least one feature")
-    single: Array = np.empty((len(frame), len(names)), np.float32)
-    levels = {}
-    for i, name in enumerate(names):
-        if name in categorical or is_categorical(frame[name]):
-            single[:, i], levels[i] = coded(frame[name])
-            continue
-        column = _unmerged(column_numbers(frame[name], f"X: column '{name}'"))
-        if column.dtype != single.dtype == np.float32:
-            single = single.astype(np.float64)
-        single[:, i] = column
-    _check_finite(single, lambda row, column: column_numbers(frame[names[column]], "X")[row])
-    return single, levels
+    matrix = np.empty((len(frame), len(columns)), np.float32)
+    levels_by_position = {}
+    types = frame.schema
+    at_once = []
+    for position, name in enumerate(columns):
+        if name in categorical or is_type_of_categories(types[name]):
+            column = frame.get_column(name)
+            matrix[:, position], levels_by_position[position] = coded(column)
+        elif matrix.size <= _FEW_VALUES and is_plain_number(types[name]):
+            at_once.append(position)
+        else:
+            values = column_numbers(frame.get_column(name), f"X: column '{name}'")
+            matrix = _filled(matrix, position, values)
+    if at_once:
+        values = frame_numbers(frame, [columns[position] for position in at_once])
+        matrix = _filled(matrix, at_once, values)
+
+    def value_at(row: int, position: int) -> Any:
+        return column_numbers(frame.get_column(columns[position]), "X")[row]
+
+    _check_finite(matrix, value_at)
+    features = _with_names(matrix, columns if names is None else names)
+    assert features.names is not None
+    levels = {features.names[position]: levels for position, levels in levels_by_position.items()}
+    return features._replace(levels=levels)
+
+
+def _filled(matrix: Array, positions: int | list[int], values: Array) -> Array:
+    """Return the matrix with values in its columns; as one of doubles, if float32 would change
+    them.
+    """
+    values = _unmerged(values)
+    if values.dtype == np.float64:
+        matrix = matrix.astype(np.float64, copy=False)
+    matrix[:, positions] = values
+    return matrix
+
+
+def _with_names(matrix: Any, names: Sequence[str] | None) -> Features:
+    """Return features without categories, after checking that every column has a name of its own.
+
+    Args:
+        matrix: the features, dense or CSR.
+        names: one name per column; None for none.
+    """
+    if names is None:
+        return Features(matrix, None, {})
+    n_columns = matrix.shape[1]
+    if len(names) != n_columns:
+        raise DataError(
+            f"feature_names: found {len(names)} names; expected {n_columns}, one per column of X"
+        )
+    texts = tuple(str(name) for name in names)
+    check_different(texts, "feature_names: found two columns")
+    return Features(matrix, texts, {})
+
+
+def _is_sparse(X: Any) -> bool:
+    """Return whether `X` is a sparse matrix of SciPy, without importing SciPy."""
+    return hasattr(X, "tocsr") and hasattr(X, "nnz")
 
 
 def _unmerged(values: Array) -> Array:

@@ -17,7 +17,7 @@ import numpy as np
 
 from tautrank.arrays import F64, Array
 from tautrank.data.arrays import check_words, checked_features
-from tautrank.data.frames import column_names
+from tautrank.data.frames import as_frame
 from tautrank.data.letor import read_letor
 from tautrank.data.ranking_data import RankingData, checked_data
 from tautrank.data.text_source import ending, finite_number, read_lines, require_files
@@ -96,7 +96,7 @@ def _read_table(file: Path, read: Callable[[str], Any], separator: str = ",") ->
             f"{file}: cannot be read as a table ({str(error).splitlines()[0]})"
         ) from None
     header = table if hasattr(table, "columns") else _schema(table).empty_table()
-    _check_header(file, column_names(header, str(file)), separator)
+    _check_header(file, as_frame(header, str(file)).columns, separator)
     return table
 
 

@@ -1,123 +1,201 @@
-"""Columns of tables: their names, their numbers, and their categories as codes and levels."""
+"""Frames of any library that narwhals knows (pandas, Polars, PyArrow, DuckDB, Ibis, Modin, ...):
+their columns as numbers, or as codes and levels of categories.
+
+narwhals is imported when the first object arrives that is neither an array nor a list.
+"""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from tautrank.arrays import F64
+from tautrank.arrays import F64, Array
 from tautrank.errors import DataError
+
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+
+    Frame: TypeAlias = nw.DataFrame[Any]
+    Column: TypeAlias = nw.Series[Any]
 
 Levels = Mapping[str, tuple[str, ...]]
 """The levels of each column of categories; level number ``i`` has the code ``i``."""
 
-_KINDS = ("category", "Categorical", "Enum", "dictionary")
 
+def as_frame(table: Any, where: str) -> Frame:
+    """Return a table as a frame of narwhals, or raise an error that names what was found instead.
 
-def column_names(frame: Any, where: str) -> list[str]:
-    """Return the names of the columns of a pandas or Polars frame, or an Arrow table, each of them
-    once.
+    Args:
+        table: a frame of any library that narwhals knows; a lazy one is collected.
+        where: what errors call it.
     """
-    if not hasattr(frame, "columns"):
+    frame = frame_or_none(table, where)
+    if frame is None:
         raise DataError(
-            f"{where}: found {type(frame).__name__}; expected a pandas or Polars frame, or an Arrow table"
+            f"{where}: found {type(table).__name__}; "
+            "expected a pandas or Polars frame, or an Arrow table"
         )
-    names = list(getattr(frame, "column_names", frame.columns))
-    check_different(names, f"{where}: found two columns")
-    return names
+    return frame
 
 
-def check_different(names: Sequence[Any], found: str) -> None:
-    """Raise an error, which says what was found, about the first name that is there twice."""
-    if repeated := [name for name, times in Counter(names).items() if times > 1]:
-        raise DataError(f"{found} '{repeated[0]}'; expected every name once")
+def frame_or_none(table: Any, where: str) -> Frame | None:
+    """Return a table as a frame of narwhals, None if it is no table.
 
-
-def is_numeric(column: Any) -> bool:
-    """Return whether a column of pandas, Polars or PyArrow holds numbers, or has a type of
-    categories.
+    >>> import pandas as pd
+    >>> frame_or_none(pd.DataFrame({"a": [1]}), "X").columns, frame_or_none([[1]], "X")
+    (['a'], None)
     """
+    if isinstance(table, (np.ndarray, list, tuple)):
+        return None
+    import narwhals.stable.v2 as nw
+
     try:
-        return is_categorical(column) or column_numbers(column[:1], "") is not None
-    except DataError:
-        return False
+        frame: Any = nw.from_native(table, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        check_different(_native_names(table), f"{where}: found two columns")
+        raise
+    if isinstance(frame, nw.LazyFrame):
+        return frame.collect()
+    if isinstance(frame, nw.DataFrame):
+        return frame
+    if _is_arrow_batch(table):
+        return nw.from_arrow(table, backend="pyarrow")
+    return None
 
 
-def is_categorical(column: Any) -> bool:
-    """Return whether a column of pandas, Polars or Arrow has a type of categories."""
-    return str(getattr(column, "dtype", getattr(column, "type", ""))).startswith(_KINDS)
+def _native_names(table: Any) -> list[Any]:
+    """Return the names of the columns of a frame that narwhals refuses."""
+    # `columns` of an Arrow table are the columns themselves.
+    return list(getattr(table, "column_names", table.columns))
 
 
-def column_numbers(column: Any, place: str) -> F64:
-    """Return a numeric column of pandas, Polars or PyArrow as doubles; null, None and pandas' NA
-    become NaN.
+def _is_arrow_batch(table: Any) -> bool:
+    """Return whether a table is a record batch of Arrow, which narwhals takes by another function.
+
+    Arrow's arrays offer the same stream, but have no schema.
+    """
+    return hasattr(table, "__arrow_c_stream__") and hasattr(table, "schema")
+
+
+def check_different(names: Sequence[Any], problem: str) -> None:
+    """Raise an error about the first name that is there twice.
+
+    Args:
+        names: the names.
+        problem: how the error begins.
+    """
+    repeated = [name for name, times in Counter(names).items() if times > 1]
+    if repeated:
+        raise DataError(f"{problem} '{repeated[0]}'; expected every name once")
+
+
+def is_type_of_categories(dtype: Any) -> bool:
+    """Return whether a type of narwhals is one of categories."""
+    import narwhals.stable.v2 as nw
+
+    return isinstance(dtype, (nw.Categorical, nw.Enum))
+
+
+def is_plain_number(dtype: Any) -> bool:
+    """Return whether a type of narwhals is one of floats or integers."""
+    return bool(dtype.is_float() or dtype.is_integer())
+
+
+def is_numeric(column: Column) -> bool:
+    """Return whether a column holds numbers, truth values or categories, or no value at all."""
+    import narwhals.stable.v2 as nw
+
+    dtype = column.dtype
+    if dtype.is_numeric() or dtype == nw.Boolean or is_type_of_categories(dtype):
+        return True
+    return dtype == nw.Unknown and _has_numbers_inside(column)
+
+
+def _has_numbers_inside(column: Column) -> bool:
+    """Return whether a column of a type that narwhals does not know can be read as numbers."""
+    if column.null_count() == len(column):
+        return True  # Arrow's column of nulls
+    # For example a sparse column of pandas.
+    return column.to_numpy().dtype.kind in "fiub"
+
+
+def frame_numbers(frame: Frame, names: Sequence[str]) -> Array:
+    """Return columns of plain numbers as one matrix, NaN where a value is missing.
+
+    Args:
+        frame: the frame.
+        names: the columns, each of a type that `is_plain_number`.
+    """
+    if list(names) != frame.columns:
+        # By position: pandas also takes numbers for names.
+        frame = frame[:, [frame.columns.index(name) for name in names]]
+    values = frame.to_numpy()
+    return values.astype(np.float64) if values.dtype == object else values
+
+
+def column_numbers(column: Column, place: str) -> F64:
+    """Return a column of numbers as doubles, NaN where a value is missing.
 
     Args:
         column: the column.
         place: where it stands, for errors.
     """
-    kind = column.dtype if hasattr(column, "dtype") else str(column.type)
-    if isinstance(kind, str):  # PyArrow
-        numeric = (
-            kind == "null"
-            or re.fullmatch(r"u?int\d+|halffloat|float|double|bool", kind) is not None
-        )
-    elif is_polars := hasattr(kind, "is_numeric"):
-        numeric = kind.is_numeric() or str(kind) == "Boolean"
-    else:
-        numeric = getattr(kind, "kind", "O") in "fiub"
-    if not numeric:
-        raise DataError(f"{place} has the type {kind}; expected numbers")
-    if isinstance(kind, str):
-        return (
-            np.full(len(column), np.nan)
-            if kind == "null"
-            else np.asarray(column.cast("double"), np.float64)
-        )
-    return np.asarray(
-        column.to_numpy() if is_polars else column.to_numpy(np.float64, na_value=np.nan), np.float64
-    )
+    import narwhals.stable.v2 as nw
+
+    dtype = column.dtype
+    if is_plain_number(dtype):
+        return np.asarray(column.to_numpy(), np.float64)
+    if is_type_of_categories(dtype) or not is_numeric(column):
+        raise DataError(f"{place} has the type {_native_type(column)}; expected numbers")
+    if dtype == nw.Unknown:
+        return np.array(column.to_list(), np.float64)  # None becomes NaN
+    return np.asarray(column.cast(nw.Float64).to_numpy(), np.float64)
 
 
-def empty_cells(column: Any) -> int:
-    """Return how many values of a column of pandas, Polars or PyArrow are missing."""
-    found = column.null_count if hasattr(column, "null_count") else column.isna().sum
-    return int(found() if callable(found) else found)
+def _native_type(column: Column) -> str:
+    """Return the type of a column as its own library writes it."""
+    native = column.to_native()
+    return str(native.type if column.implementation.is_pyarrow() else native.dtype)
 
 
-def coded(column: Any) -> tuple[F64, tuple[str, ...]]:
+def coded(column: Column) -> tuple[F64, tuple[str, ...]]:
     """Return the codes of a column, NaN where it has no value or empty text, and its levels as
     text.
 
     A category of pandas keeps its levels in their order, as in LightGBM; any other column has those
     that occur, sorted.
 
-    Args:
-        column: a column of pandas, Polars or Arrow, of any type.
-
     >>> import pandas as pd
-    >>> coded(pd.Series(["b", None, "a"])), coded(pd.Series([2, 1], dtype="category"))
-    ((array([ 1., nan,  0.]), ('a', 'b')), (array([1., 0.]), ('1', '2')))
+    >>> frame = as_frame(pd.DataFrame({"a": ["b", None, "a"], "b": pd.Categorical([2, 1, 2])}), "X")
+    >>> coded(frame["a"]), coded(frame["b"])
+    ((array([ 1., nan,  0.]), ('a', 'b')), (array([1., 0., 1.]), ('1', '2')))
     """
-    if hasattr(column, "cat") and hasattr(column.cat, "codes"):
-        codes = np.array(column.cat.codes, np.float64)
+    native = column.to_native()
+    if column.implementation.is_pandas_like() and str(native.dtype) == "category":
+        codes = np.array(native.cat.codes, np.float64)
         codes[codes < 0] = np.nan
-        return codes, tuple(map(level_text, column.cat.categories.tolist()))
-    if hasattr(column, "isna"):
-        column = column.astype(object).where(column.notna(), None)
-    values = column.to_pylist() if hasattr(column, "to_pylist") else column.to_list()
-    texts = [
-        None if value in (None, "") or value != value else level_text(value) for value in values
-    ]
+        levels = tuple(level_text(level) for level in native.cat.categories.tolist())
+        return codes, levels
+
+    texts = _cell_texts(column)
     levels = tuple(sorted({text for text in texts if text is not None}))
-    numbers = {level: code for code, level in enumerate(levels)}
-    return np.array(
-        [np.nan if text is None else numbers[text] for text in texts], np.float64
-    ), levels
+    code_by_text: dict[str | None, float] = {level: code for code, level in enumerate(levels)}
+    code_by_text[None] = np.nan
+    return np.array([code_by_text[text] for text in texts], np.float64), levels
+
+
+def _cell_texts(column: Column) -> list[str | None]:
+    """Return the values of a column as the text of levels, None where there is none."""
+    texts: list[str | None] = []
+    for value, is_missing in zip(column.to_list(), column.is_null().to_list(), strict=True):
+        if is_missing or value == "" or value != value:  # NaN differs from itself
+            texts.append(None)
+        else:
+            texts.append(level_text(value))
+    return texts
 
 
 def level_text(level: Any) -> str:
@@ -127,4 +205,6 @@ def level_text(level: Any) -> str:
     ('3', 'red')
     """
     # A column of whole numbers with a gap becomes one of floats: 3.0 is the level 3.
-    return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
+    if isinstance(level, float) and level.is_integer():
+        return str(int(level))
+    return str(level)

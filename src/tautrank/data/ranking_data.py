@@ -14,7 +14,7 @@ from tautrank.arguments import one_or_more, whole
 from tautrank.arrays import F32, I64, Array, check_each, dense, flat_numbers
 from tautrank.data import arrays
 from tautrank.data.arrays import Queries, checked_ids, offsets_from_sizes
-from tautrank.data.frames import Levels, column_names, column_numbers, empty_cells, is_numeric
+from tautrank.data.frames import Levels, as_frame, column_numbers, is_numeric
 from tautrank.data.summary import DataSummary, summarise
 from tautrank.errors import DataError, OptionError, TautrankWarning, counted, unknown
 from tautrank.notebooks import html_table, pandas
@@ -67,8 +67,8 @@ class RankingData:
         feature_names: Sequence[str] | None = None,
         doc_ids: Any = None,
     ) -> RankingData:
-        """Make ranking data from arrays: NumPy, lists, pandas or Polars frames, Arrow tables, SciPy
-        sparse matrices.
+        """Make ranking data from arrays: NumPy, lists, SciPy sparse matrices, and frames of pandas,
+        Polars, PyArrow, DuckDB, Ibis, Modin or any other library that narwhals knows.
 
         Rows of a query may be scattered: they are gathered, queries in order of first appearance
         and documents in input order, and a warning says so once. NaN in `X` is a missing value;
@@ -116,8 +116,10 @@ class RankingData:
         unlabelled: bool = False,
         where: str = "frame",
     ) -> RankingData:
-        """Make ranking data from a pandas or Polars frame or an Arrow table with one row per
-        document.
+        """Make ranking data from a frame with one row per document.
+
+        Frames of pandas, Polars, PyArrow, DuckDB, Ibis, Modin and any other library that narwhals
+        knows are taken; a lazy one is collected.
 
         Args:
             frame: the table.
@@ -138,8 +140,8 @@ class RankingData:
         >>> RankingData.from_frame(frame, doc_id="sku").doc_ids.tolist()
         ['a', 'b']
         """
-        frame = frame.collect() if hasattr(frame, "collect") else frame  # a LazyFrame of Polars
-        known = column_names(frame, where)
+        frame = as_frame(frame, where)
+        known = frame.columns
         has_labels = not unlabelled or label in known
         special = {"label": label} if has_labels else {}
         special |= {"qid": qid} | ({} if doc_id is None else {"doc_id": doc_id})
@@ -160,7 +162,7 @@ class RankingData:
         if rows == 0:
             raise DataError(f"{where}: found no rows; expected one row per document")
         for kind, name in special.items():
-            if empty := empty_cells(frame[name]):
+            if empty := frame.get_column(name).null_count():
                 what = {"label": "a label", "qid": "a query id", "doc_id": "a document id"}[kind]
                 found = counted(empty, "empty cell")
                 raise DataError(
@@ -169,7 +171,7 @@ class RankingData:
         names, others = list(features or ()), list[str]()
         if features is None:
             for name in (name for name in known if name not in (label, qid, doc_id, *drop)):
-                as_it_is = name in categorical or is_numeric(frame[name])
+                as_it_is = name in categorical or is_numeric(frame.get_column(name))
                 (names if as_it_is else others).append(name)
         if others:
             listed = ", ".join(f"'{name}'" for name in others)
@@ -182,14 +184,21 @@ class RankingData:
                 f"{where}: found no feature columns besides '{label}' and '{qid}'; expected at least one"
             )
         try:
-            chosen = frame.select(names) if hasattr(frame, "select") else frame[names]
-            X, feature_names, levels = arrays.checked_features(chosen, categorical=categorical)
-            y = column_numbers(frame[label], f"column '{label}'") if has_labels else np.zeros(rows)
-            queries = arrays.checked_queries(rows, None, frame[qid], None, of="X", where=where)
+            X, feature_names, levels = arrays.frame_features(frame, names, categorical=categorical)
+            y = (
+                column_numbers(frame.get_column(label), f"column '{label}'")
+                if has_labels
+                else np.zeros(rows)
+            )
+            queries = arrays.checked_queries(
+                rows, None, frame.get_column(qid).to_native(), None, of="X", where=where
+            )
             named = (
                 None
                 if doc_id is None
-                else checked_ids(frame[doc_id], rows, name="doc_id").astype(str)
+                else checked_ids(frame.get_column(doc_id).to_native(), rows, name="doc_id").astype(
+                    str
+                )
             )
             labels = arrays.checked_labels(y, rows, f"column '{label}'")
         except DataError as error:
