@@ -136,7 +136,7 @@ OF_A_ROOM = {
     "data": {"bad_input", "document_ids", "large_values"},
     "engines": {"native_objectives"},
     "export": {"export"},
-    "losses": {"agreement", "first_run_bits", "uncompiled_kernels"},
+    "losses": {"agreement", "first_run_bits", "spellings", "uncompiled_kernels"},
     "metrics": {"bad_input", "brute_force", "documented", "extremes", "laws", "names", "queries"},
     "ranker": {"serving"},
     "report": {"in_browser"},
