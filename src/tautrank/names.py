@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from tautrank.errors import OptionError, unknown
@@ -115,30 +115,32 @@ class Registry(dict[str, type[T]], Generic[T]):
         Args:
             given: a name, perhaps followed by options in parentheses and a cutoff after ``@``; or
                 an object of the kind, which comes back as it is, or with ``options`` changed.
-            **options: more options; one that is also typed must have the same value.
+            **options: more options, none of which is also typed.
         """
         if isinstance(given, self.base):
             self._check_known(type(given), options)
             return dataclasses.replace(given, **options) if options else given  # type: ignore[type-var]
         cls, typed = self.read(given)
-        chosen = [*typed, *options.items()]
-        self._check_known(cls, dict(chosen))
-        merged = dict(chosen)
-        made = cls(**merged)
-        for option, value in chosen:
-            last = merged[option]
-            if value is not last and cls(**{**merged, option: value}) != made:
-                first, second = write_value(value), write_value(last)
-                raise OptionError(
-                    f"{option}: given twice, as {first} and {second}; expected one value"
-                )
-        return made
+        all_options = [*typed, *options.items()]
+        self._check_known(cls, dict(all_options))
+        return cls(**_each_once(all_options))
 
     def _check_known(self, cls: type[T], options: Mapping[str, Any]) -> None:
         known = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
         for option in options:
             if option not in known:
                 raise unknown(f"parameter of the {self.kind} {cls.name}:", option, known)  # type: ignore[attr-defined]
+
+
+def _each_once(options: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return options by name, and refuse one that is given twice."""
+    values_by_option: dict[str, Any] = {}
+    for option, value in options:
+        if option in values_by_option:
+            first, second = write_value(values_by_option[option]), write_value(value)
+            raise OptionError(f"{option}: given twice, as {first} and {second}; expected one value")
+        values_by_option[option] = value
+    return values_by_option
 
 
 def is_ours(cls: type[Any]) -> bool:

@@ -283,8 +283,7 @@ def metric(name: str | Metric, *, like: str | None = None, **options: Any) -> Me
         like: the tool whose number it should give: ``"trec_eval"``, ``"sklearn"``, ``"ranx"``,
             ``"lightgbm"``, ``"xgboost"`` or ``"catboost"``. Sets ``ties``, ``empty``, ``gain`` and
             what else differs there.
-        **options: the same options as keywords; an option may not be given twice with different
-            values.
+        **options: the same options as keywords; an option may not be given twice.
 
     >>> metric("NDCG (ties = expected) @10", gain=[0, 1, 3])
     metric('ndcg(ties=expected,gain=0/1/3)@10')

@@ -98,7 +98,7 @@ TOOLS: dict[str, Tool] = {
 
 
 def preset(like: str, name: str, given: Options) -> dict[str, Any]:
-    """Return the options that make a metric count as another tool does.
+    """Return the options, besides those given, that make a metric count as another tool does.
 
     Args:
         like: one of `TOOLS`.
@@ -127,7 +127,8 @@ def preset(like: str, name: str, given: Options) -> dict[str, Any]:
             rule = f"like='{like}', which means {option}={write_value(means)}"
             found = f"{write_value(given[option])} together with {rule}"
             raise OptionError(f"{option}: found {found}; expected one of the two")
-    usual = {
-        option: value for option, value in tool.usual.get(name, {}).items() if option not in given
+    return {
+        option: value
+        for option, value in {**tool.usual.get(name, {}), **always}.items()
+        if option not in given
     }
-    return always | usual
