@@ -13,7 +13,7 @@ from unittest.mock import patch
 import tautrank as tr
 from bench.side_by_side import Claims
 from tautrank.data import Splits
-from tautrank.engines.binned import LightGBMBinning
+from tautrank.engines.lightgbm_binning import LightGBMBinning
 
 LOSSES = (
     "lightgbm:lambdarank",
@@ -44,7 +44,7 @@ def compared(splits: Splits, repeats: int, *, shared: bool) -> tuple[float, int]
     with ExitStack() as stack:
         stack.enter_context(patch.object(LightGBMBinning, "make", counting))
         if not shared:
-            stack.enter_context(patch("tautrank.engines.boosting.shared_bins", lambda: None))
+            stack.enter_context(patch("tautrank.engines.training.shared_bins", lambda: None))
         how = {
             "losses": LOSSES,
             "metrics": ["ndcg@10"],

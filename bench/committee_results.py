@@ -21,7 +21,7 @@ from bench.measured_page import Lines, write_page
 from tautrank.arrays import F64
 from tautrank.data import Splits
 from tautrank.engines import DEFAULTS
-from tautrank.engines.committee import DEFAULT_COMMITTEE
+from tautrank.engines.task import DEFAULT_COMMITTEE
 from tautrank.significance.paired import holm
 from tautrank.significance.systems import Combined, SystemsTest, combined_test, systems_test
 

@@ -26,7 +26,7 @@ from bench.measured_page import Lines, write_page
 from tautrank.arguments import job_count
 from tautrank.arrays import F64
 from tautrank.commands.output import show_trainings
-from tautrank.engines.base import DEFAULTS
+from tautrank.engines import DEFAULTS
 from tautrank.significance.paired import holm
 from tautrank.significance.systems import SystemsTest, combined_test, systems_test
 

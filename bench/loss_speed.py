@@ -16,7 +16,7 @@ import numpy.typing as npt
 import tautrank as tr
 from bench.side_by_side import Claims, alone, interleaved, speedup
 from tautrank.commands.output import ERR
-from tautrank.engines.boosting import Gradients
+from tautrank.engines.gradients import Gradients
 
 QUERIES, DOCUMENTS, FEATURES, THREADS = 6000, 120, 136, 2
 ROUNDS = 7

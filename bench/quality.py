@@ -25,7 +25,7 @@ from bench.side_by_side import Claims
 from tautrank.arrays import F64
 from tautrank.compat import LGBMRanker
 from tautrank.data import Splits
-from tautrank.engines.base import Step
+from tautrank.engines import Step
 
 TREES, MOST_TREES, RATE, LEAVES = 100, 120, 0.1, 127
 EVERY = 5

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from tautrank.arrays import F32
-from tautrank.engines.base import FittedModel
-from tautrank.engines.lightgbm import LightGBMModel, _with_sizes
-from tautrank.engines.registry import package
+from tautrank.engines.lightgbm import LightGBMModel
+from tautrank.engines.lightgbm_text import with_sizes
+from tautrank.engines.model import FittedModel
+from tautrank.engines.packages import package
 from tautrank.engines.xgboost import XGBoostModel
 
 FEATURES = 9
@@ -153,7 +154,7 @@ def random_lightgbm(rng: np.random.Generator) -> tuple[FittedModel, Any]:
         f"max_feature_idx={FEATURES - 1}\nobjective=regression\nfeature_names={names}\n"
         f"feature_infos={' '.join(['[-1:1]'] * FEATURES)}\ntree_sizes=\n\n"
     )
-    text = _with_sizes(
+    text = with_sizes(
         head
         + "".join(blocks)
         + "end of trees\n\nfeature_importances:\n\nparameters:\nend of parameters\n"

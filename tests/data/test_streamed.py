@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 import tautrank as tr
 from tautrank.data import streamed
-from tautrank.engines.binned import sampled_rows
+from tautrank.engines.lightgbm_binning import sampled_rows
 from tautrank.errors import DataError, OptionError
 from tests.command_line import run
 

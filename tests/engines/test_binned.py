@@ -14,8 +14,9 @@ import pytest
 
 import tautrank as tr
 from tautrank.data import RankingData
-from tautrank.engines import binned
-from tautrank.engines.binned import Bins, LightGBMBinning, content_key, forget_bins, sharing_bins
+from tautrank.engines import binned, lightgbm_binning
+from tautrank.engines.binned import Bins, content_key, forget_bins, sharing_bins
+from tautrank.engines.lightgbm_binning import LightGBMBinning
 from tautrank.experiments.compare import comparison
 from tautrank.experiments.trial import Surroundings
 
@@ -59,7 +60,7 @@ def test_a_comparison_bins_each_split_once_and_finds_the_same(
     found = tr.compare(_data(), _data(1, 10), _data(2, 10), **run)
     assert len(made) == 3
     monkeypatch.setattr(binned, "shared_bins", lambda: None)
-    monkeypatch.setattr("tautrank.engines.boosting.shared_bins", lambda: None)
+    monkeypatch.setattr("tautrank.engines.training.shared_bins", lambda: None)
     alone = tr.compare(_data(), _data(1, 10), _data(2, 10), **run)
     assert len(made) == 3 + 12
     assert [row[:-1] for row in _rows(found)] == [
@@ -115,7 +116,7 @@ def test_a_training_that_continues_has_its_own_data(made: list[int]) -> None:
 def test_processes_share_a_file(
     loss: str, made: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(binned, "_FILES_FROM", 1)
+    monkeypatch.setattr(lightgbm_binning, "_FILES_FROM", 1)
     alone = _model(loss)
     del made[:]
     for _ in range(3):  # each as a process of its own would: nothing in memory

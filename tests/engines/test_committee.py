@@ -11,9 +11,7 @@ from sklearn.base import clone
 
 import tautrank as tr
 from tautrank.engines import Settings, Step, Task, read_loss
-from tautrank.engines.boosting import train_model
 from tautrank.engines.committee import (
-    Committee,
     CommitteeEngine,
     SeveralModels,
     added,
@@ -22,6 +20,7 @@ from tautrank.engines.committee import (
 )
 from tautrank.engines.lightgbm import LightGBMModel
 from tautrank.engines.registry import engine_named
+from tautrank.engines.training import train_model
 from tautrank.errors import OptionError, TautrankWarning
 from tests.ranker_examples import synthetic
 
@@ -51,9 +50,9 @@ def test_names_are_read_and_printed() -> None:
     ):
         ranker = tr.Ranker(text)
         assert str(read_loss(ranker.loss)) == text
-    given = Committee(of=["lambdarank", tr.loss("xendcg", gamma=1.0), "catboost:yetirank"])
+    given = read_loss(["lambdarank", tr.loss("xendcg", gamma=1.0), "catboost:yetirank"])
     assert str(given) == "committee(of=lambdarank|xendcg(gamma=1)|catboost:YetiRank)"
-    assert [str(loss) for loss in Committee(of="mse|listnet", members=2).all_members] == [
+    assert [str(loss) for loss in read_loss("committee(of=mse|listnet,members=2)").all_members] == [
         "mse",
         "listnet",
     ] * 2

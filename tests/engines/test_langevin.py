@@ -13,9 +13,11 @@ from scipy import stats
 
 import tautrank as tr
 from tautrank.engines import Settings, Task
-from tautrank.engines.boosting import Gradients, fit
+from tautrank.engines.gradients import Gradients
 from tautrank.engines.langevin import leaf_values, with_noise
-from tautrank.engines.registry import ENGINES, engine_named
+from tautrank.engines.packages import TOOLS, Tool
+from tautrank.engines.registry import engine_named
+from tautrank.engines.training import fit
 from tautrank.experiments.plan import System
 from tautrank.kernels.randomness import fill_normal
 from tautrank.kernels.streams import LANGEVIN_LEAF_STREAM, RANKING_STREAM
@@ -205,7 +207,7 @@ def test_the_energy_of_the_noise_in_the_leaves_is_what_the_theory_prescribes(lea
 
 
 def test_any_engine_gets_the_same_energy(monkeypatch):
-    monkeypatch.setitem(ENGINES, "toy", "tests.engines.toy_engine:Toy")
+    monkeypatch.setitem(TOOLS, "toy", Tool("tests.engines.toy_engine:Toy", "sklearn", "Toy"))
     X, langevin = (
         np.random.default_rng(1).normal(size=(300, 5)).astype(np.float32),
         tr.Langevin(1e3, 0.0),
@@ -446,8 +448,21 @@ def test_steps_without_a_tree_shrink_the_model_too():
 def test_an_engine_that_cannot_fill_leaves_again(monkeypatch):
     from tests.engines import toy_engine
 
-    monkeypatch.setitem(ENGINES, "toy", "tests.engines.toy_engine:Toy")
-    monkeypatch.delattr(toy_engine.Learner, "fill")
+    monkeypatch.setitem(TOOLS, "toy", Tool("tests.engines.toy_engine:Toy", "sklearn", "Toy"))
+
+    class PlainLearner:
+        """The toy's learner, without the members that Langevin boosting needs."""
+
+        def __init__(self, task, settings):
+            learner = toy_engine.Learner(task, settings)
+            self.grow, self.scores, self.model = learner.grow, learner.scores, learner.model
+            self._learner = learner
+
+        @property
+        def rounds(self):
+            return self._learner.rounds
+
+    monkeypatch.setattr(toy_engine.Toy, "start", staticmethod(PlainLearner))
     assert ranker("mse", engine="toy").fit(TRAIN).n_trees_ == 12
     with pytest.raises(
         tr.OptionError,

@@ -15,7 +15,7 @@ import pytest
 from scipy import sparse
 
 import tautrank as tr
-from tautrank.engines.boosting import Gradients, round_to_grid
+from tautrank.engines.gradients import Gradients, round_to_grid
 from tautrank.errors import DataError
 from tautrank.losses.base import Loss, Objective
 from tautrank.ranker.estimator import Ranker

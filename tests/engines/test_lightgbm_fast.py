@@ -12,10 +12,10 @@ from scipy.sparse import csr_matrix
 
 import tautrank as tr
 from tautrank import Ranker, RankingData
-from tautrank.engines.base import Settings, Task
+from tautrank.engines.choosing import read_loss
 from tautrank.engines.committee import CommitteeEngine
 from tautrank.engines.lightgbm import parameters
-from tautrank.engines.registry import read_loss
+from tautrank.engines.task import Settings, Task
 from tautrank.errors import OptionError
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.tree import DecisionTreeRegressor
 
 from tautrank.engines import Engine, FittedModel
+from tautrank.engines.base import RefillableLearner
 
 
 class ToyModel(FittedModel):
@@ -30,7 +31,7 @@ class ToyModel(FittedModel):
         return cls(pickle.loads(content), n_features)
 
 
-class Learner:
+class Learner(RefillableLearner):
     def __init__(self, task, settings):
         self.task, self.most_leaves, self.l2 = task, settings.num_leaves, 0.0
         self.grown = list(task.start.rounds) if task.start else []
@@ -44,7 +45,10 @@ class Learner:
             sample_weight=np.maximum(hessian, 1e-6),
         )
         self.grown.append((tree, rate))
-        self.rounds = len(self.grown)
+
+    @property
+    def rounds(self):
+        return len(self.grown)
 
     def scores(self, part):
         return ToyModel(self.grown, 0)._scores(self.task.parts[part].X, 1)
@@ -62,5 +66,5 @@ class Learner:
 
 
 class Toy(Engine):
-    name, written, package, model_class = "toy", "Toy", "sklearn", ToyModel
+    name, model_class = "toy", ToyModel
     start = Learner

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import tautrank as tr
-from tautrank.engines.lightgbm import lightgbm_trees
+from tautrank.engines.lightgbm_text import lightgbm_trees
 from tautrank.engines.trees import Tree, greatest_float32, more_than_comparisons
 from tautrank.errors import DataError, MissingDependencyError, OptionError, TautrankWarning
 from tautrank.export import FORMATS

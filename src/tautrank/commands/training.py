@@ -26,7 +26,7 @@ from tautrank.commands.using import size_of, top_features
 from tautrank.data.distributed import LOCAL, connect
 from tautrank.data.text_source import require_files
 from tautrank.engines import DEFAULT_ENGINE, Settings, engine_for, members_of, read_loss
-from tautrank.engines.registry import check_installed
+from tautrank.engines.packages import check_installed
 from tautrank.errors import OptionError, refuse
 from tautrank.files import require_writable
 from tautrank.metrics import TOOLS
@@ -213,7 +213,7 @@ def train(
 
 def _how_it_went(ranker: Any, seconds: float) -> str:
     """How long it took, why it stopped, and which features count."""
-    from tautrank.engines.committee import Committee
+    from tautrank.engines.task import Committee
 
     text = f"trained in {duration_text(seconds)}"
     name, values = next(iter(ranker.evals_result_.get("valid", {}).items()), ("", []))

@@ -12,7 +12,7 @@ from tautrank.compat.eval_sets import EvalArguments, eval_sets
 from tautrank.compat.metrics import extra_metrics
 from tautrank.compat.parameters import translated
 from tautrank.data import RankingData
-from tautrank.engines.boosting import fit
+from tautrank.engines.training import fit
 from tautrank.errors import OptionError
 from tautrank.metrics import metric
 from tautrank.ranker.estimator import Ranker

@@ -2,24 +2,19 @@
 interface.
 """
 
-from tautrank.engines.base import (
+from tautrank.engines.base import Engine, Learner
+from tautrank.engines.choosing import engine_for, members_of, read_loss
+from tautrank.engines.model import FittedModel
+from tautrank.engines.packages import DEFAULT_ENGINE
+from tautrank.engines.task import (
     DEFAULTS,
+    AnyLoss,
     Callback,
-    Engine,
-    FittedModel,
-    Learner,
+    NativeLoss,
     Record,
     Settings,
     Step,
     Task,
-)
-from tautrank.engines.registry import (
-    DEFAULT_ENGINE,
-    AnyLoss,
-    NativeLoss,
-    engine_for,
-    members_of,
-    read_loss,
 )
 
 __all__ = [

@@ -14,10 +14,12 @@ import numpy as np
 
 from tautrank.arrays import F64, Array, query_of
 from tautrank.data import RankingData
-from tautrank.engines.base import Engine, FittedModel, Settings, Task, shares
-from tautrank.engines.boosting import Watch
+from tautrank.engines.base import SelfTrainingEngine
 from tautrank.engines.langevin import Langevin
-from tautrank.engines.registry import NativeLoss, package
+from tautrank.engines.model import FittedModel, shares
+from tautrank.engines.monitor import Watch
+from tautrank.engines.packages import package
+from tautrank.engines.task import NativeLoss, Settings, Task
 from tautrank.errors import OptionError
 
 _SMALLEST_SCALE = 2.0**-512
@@ -77,8 +79,13 @@ class CatBoostModel(FittedModel):
         # CatBoost keeps the features up to the last one it has used.
         return cls(model, max(n_features, len(model.feature_names_ or ())))
 
+    @classmethod
+    def tool_errors(cls) -> tuple[type[Exception], ...]:
+        """Return CatBoost's exceptions about a model or a training that it cannot handle."""
+        return package(cls.tool).CatBoostError, TypeError
 
-class CatBoost(Engine):
+
+class CatBoost(SelfTrainingEngine):
     """Gradient boosted oblivious trees by CatBoost, on CatBoost's own objectives.
 
     Prokhorenkova et al., *CatBoost: unbiased boosting with categorical features*, NeurIPS 2018.
@@ -89,7 +96,6 @@ class CatBoost(Engine):
     """
 
     name: ClassVar[str] = "catboost"
-    written: ClassVar[str] = "CatBoost"
     model_class: ClassVar[type[FittedModel]] = CatBoostModel
     objectives: ClassVar[tuple[str, ...]] = (
         "YetiRank",
@@ -144,10 +150,6 @@ class CatBoost(Engine):
                 model.set_scale_and_bias(scale * undone, bias * undone)
         n_features = task.train.n_features
         return CatBoostModel.from_bytes(CatBoostModel(model, n_features).to_bytes(), n_features)
-
-    def errors(self) -> tuple[type[Exception], ...]:
-        """Return CatBoost's exceptions about a training that it cannot do."""
-        return package(self.name).CatBoostError, TypeError
 
     @classmethod
     def find_objective(cls, text: str) -> str | None:

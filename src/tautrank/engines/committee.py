@@ -19,41 +19,26 @@ import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.arguments import check_fields, checked_by, choice, whole
 from tautrank.arrays import F64
 from tautrank.data import RankingData
-from tautrank.engines.base import (
-    Engine,
-    FittedModel,
-    Settings,
-    Step,
-    Task,
-    read_model,
-    scaled,
-    shares,
-)
+from tautrank.engines.base import SelfTrainingEngine
 from tautrank.engines.binned import Bins
-from tautrank.engines.boosting import InStep, QueryBagging, Watch, train_model
-from tautrank.engines.registry import (
-    DEFAULT_ENGINE,
-    NativeLoss,
-    engine_for,
-    engine_named,
-    read_loss,
-)
+from tautrank.engines.lockstep import InStep
+from tautrank.engines.model import FittedModel, scaled, shares
+from tautrank.engines.monitor import Watch
+from tautrank.engines.packages import DEFAULT_ENGINE
+from tautrank.engines.registry import engine_named, engine_of_member
+from tautrank.engines.task import Committee, Member, NativeLoss, QueryBagging, Settings, Step, Task
+from tautrank.engines.training import train_model
 from tautrank.engines.trees import Tree, exact_unit
 from tautrank.errors import DataError, OptionError, counted
 from tautrank.losses.base import Loss
 from tautrank.metrics import Metric
-from tautrank.names import Registry, changed_options, write_name
-
-Member: TypeAlias = "Loss | NativeLoss"
 
 # What each member learns from, unless the user says otherwise: enough to make members differ, and
 # to be as good alone.
@@ -73,69 +58,7 @@ _SEED_STEP = 1_000_003
 _COARSEST = 2.0**-17
 
 
-DEFAULT_COMMITTEE = "lambdarank(extend=all)|ndcg-loss2++|ndcg-loss1|ranknet|xendcg|stochasticrank"
-"""The losses of ``loss="committee"``."""
-
-
-@dataclass(frozen=True, repr=False)
-class Committee:
-    """Several losses that are trained side by side and added up; prints as what one would type.
-
-    Args:
-        of: the losses, in one text with ``|`` between them, or as a sequence.
-        members: number of members of each loss; they differ by their seeds.
-        weights: ``"equal"``, or ``"fitted"`` for weights that are best for the metric on the
-            validation data.
-
-    >>> Committee(of=("lambdarank", "xendcg"), members=2)
-    committee(of=lambdarank|xendcg,members=2)
-    >>> Committee().losses[-1]
-    stochasticrank
-    """
-
-    name: ClassVar[str]
-
-    of: Any = DEFAULT_COMMITTEE
-    members: int = field(default=1, metadata=checked_by(whole, least=1, most=1000))
-    weights: str = field(default="equal", metadata=checked_by(choice, known=("equal", "fitted")))
-
-    def __post_init__(self) -> None:
-        losses = self.of.split("|") if isinstance(self.of, str) else self.of
-        if not isinstance(losses, list | tuple) or not losses:
-            found = "an empty list" if losses in ([], ()) else f"the committee {self.of!r}"
-            raise OptionError(f"loss: found {found}; expected at least one loss")
-        read = [read_loss(loss) for loss in losses]
-        if any(isinstance(loss, Committee) for loss in read):
-            raise OptionError("loss: found a committee in a committee; expected losses")
-        object.__setattr__(self, "of", "|".join(map(str, read)))
-        object.__setattr__(self, "_losses", tuple(read))
-        check_fields(self)
-
-    @property
-    def losses(self) -> tuple[Member, ...]:
-        """The losses, read; members repeat them."""
-        found: tuple[Member, ...] = self._losses  # type: ignore[attr-defined]
-        return found
-
-    @property
-    def all_members(self) -> list[Member]:
-        """The loss of every member."""
-        return [loss for _ in range(self.members) for loss in self.losses]
-
-    def __str__(self) -> str:
-        return write_name(self.name, changed_options(self))
-
-    __repr__ = __str__
-
-
-COMMITTEES: Registry[Committee] = Registry(
-    Committee, "loss", "'committee' or 'committee(members=2)'"
-)
-"""The one name of a committee, read by the grammar of losses."""
-COMMITTEES.register("committee")(Committee)
-
-
-class CommitteeEngine(Engine):
+class CommitteeEngine(SelfTrainingEngine):
     """Trains the members of a committee, each on its own engine, and adds them up.
 
     Args:
@@ -143,7 +66,7 @@ class CommitteeEngine(Engine):
     """
 
     name: ClassVar[str] = "committee"
-    written: ClassVar[str] = "a committee"
+    written = "a committee"
     refits: ClassVar[bool] = False
 
     def __init__(self, engine: str = DEFAULT_ENGINE) -> None:
@@ -194,7 +117,7 @@ class CommitteeEngine(Engine):
             None,
             Watch(task, dataclasses.replace(settings, callbacks=(), eval_train=False)),
         )
-        take_turns = any(engine_for(self._engine, loss).one_at_a_time for loss in losses)
+        take_turns = any(engine_of_member(self._engine, loss).one_at_a_time for loss in losses)
         if task.valid is not None and not take_turns:
             together = InStep(len(losses), _judge_of_sum(task, of_sum), side_by_side)
         trained = []
@@ -236,7 +159,7 @@ class CommitteeEngine(Engine):
         sees_lists: bool = False,
     ) -> Settings:
         seed = (settings.seed + number * _SEED_STEP) % 2**31
-        engine = engine_for(self._engine, loss)
+        engine = engine_of_member(self._engine, loss)
         # The parameters of the committee's engine mean nothing to members of other tools.
         extra, bagging = dict(settings.extra) if engine.name == self._engine else {}, None
         if engine.may_sample("rows", extra):
@@ -259,7 +182,7 @@ class CommitteeEngine(Engine):
         self, number: int, task: Task, settings: Settings, together: InStep | None
     ) -> FittedModel:
         assert isinstance(task.loss, Loss | NativeLoss)
-        engine = engine_for(self._engine, task.loss)
+        engine = engine_of_member(self._engine, task.loss)
         if together is None:
             return train_model(engine, task, settings)[0]
         # What a member has grown is kept: alone it may be past its best, the sum rarely is.
@@ -485,7 +408,9 @@ class SeveralModels(FittedModel):
                 ):
                     raise ValueError
                 models.append(
-                    read_model(described["tool"], rest[:size], width, float(described["scale"]))
+                    engine_named(described["tool"]).model_class.read(
+                        rest[:size], width, float(described["scale"])
+                    )
                 )
                 factors.append(float(described["factor"]))
                 rest = rest[size:]
@@ -494,6 +419,19 @@ class SeveralModels(FittedModel):
         if not models:
             raise DataError("found a committee without members")
         return cls(models, factors)
+
+    @classmethod
+    def read(cls, content: bytes, n_features: int, scale: float = 1.0) -> FittedModel:
+        """Read what `to_bytes` wrote; each member checks its own bytes and features.
+
+        Args:
+            content: the bytes.
+            n_features: number of features of the data.
+            scale: what the scores are multiplied by.
+        """
+        model = cls.from_bytes(content, n_features)
+        model.scale = scale
+        return model
 
     def rounded(self, unit: float) -> FittedModel:
         """Return the sum of members whose leaves, times their factors, are multiples of a number.

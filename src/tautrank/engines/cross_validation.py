@@ -18,8 +18,13 @@ import numpy as np
 
 from tautrank.arrays import I64
 from tautrank.data import RankingData
-from tautrank.engines.base import Engine, FittedModel, Record, Settings, Task
-from tautrank.engines.boosting import InStep, Show, Watch
+from tautrank.engines.base import Engine
+from tautrank.engines.lockstep import InStep
+from tautrank.engines.loop import train_rounds
+from tautrank.engines.model import FittedModel
+from tautrank.engines.monitor import Watch
+from tautrank.engines.progress import Show
+from tautrank.engines.task import Record, Settings, Task
 from tautrank.errors import DataError, OptionError, counted
 
 FOLDS = 4
@@ -97,7 +102,7 @@ def refitted(
         plain, n_estimators=found.steps, eval_train=settings.eval_train, rates=rates
     )
     last = Watch(task, once)
-    model = engine.train(task, once, last)
+    model = train_rounds(engine, task, once, last)
     return model, dataclasses.replace(
         found, best_iteration=model.n_trees, history=found.history | last.history
     )

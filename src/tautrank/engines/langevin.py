@@ -28,16 +28,16 @@ Ustimenko and Prokhorenkova, *SGLB: Stochastic Gradient Langevin Boosting*, ICML
 Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free Discrete Functions*, ICML 2020,
 section 6.
 
-Engines cannot rescale the trees they have, and need not: see `boosting.boost`, which keeps one
+Engines cannot rescale the trees they have, and need not: see `loop.boost`, which keeps one
 scale for the model.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -45,9 +45,6 @@ from tautrank.arguments import check_fields, checked_by, real
 from tautrank.arrays import F32, F64, I64, Array
 from tautrank.errors import OptionError
 from tautrank.kernels.threads import balanced_ranges, run
-
-if TYPE_CHECKING:
-    from tautrank.engines.base import Part, Task
 
 # A document costs about as much as this many of the pairs that `balanced_ranges` counts in.
 _COST = 30.0
@@ -229,49 +226,6 @@ def leaf_values(
     has_mass = mass > 0
     mass = np.where(has_mass, mass + l2, 1.0)
     return np.where(has_mass, -(sums + deviation * np.sqrt(mass) * noise[: sums.size]) / mass, 0.0)
-
-
-class Refilled:
-    """The scores of a model whose leaves are filled again; those of the tool that grows it do not
-    follow.
-
-    Args:
-        learner: what grows the trees, with ``leaves``, ``fill`` and ``l2`` (see `Learner`).
-        task: what to learn from what.
-        values: from the leaf of each training document (numbers from 0) and the engine's L2
-            regularisation to the value of each leaf for the last gradients, not yet scaled by the
-            learning rate.
-    """
-
-    def __init__(self, learner: Any, task: Task, values: Callable[[Array, float], F64]) -> None:
-        self._learner, self._values = learner, values
-        self._filled = 0 if task.start is None else task.start.n_trees
-        self._scores: dict[Part, F64] = {
-            part: learner.scores(part).astype(np.float64) for part in task.parts
-        }
-
-    def scores(self, part: Part) -> F64:
-        """Return the score of each document of a part."""
-        return self._scores[part]
-
-    def grow(self, gradients: Any, rate: float) -> None:
-        """Add one tree to these scores, if a split is found, and fill its leaves again.
-
-        Args:
-            gradients: the gradients to choose the splits by, a function of scores.
-            rate: factor to scale the tree by.
-        """
-        self._learner.grow(lambda _: gradients(self._scores["train"]), rate)
-        if self._learner.rounds == self._filled:
-            return
-        self._filled = self._learner.rounds
-        leaves = {part: self._learner.leaves(part) for part in self._scores}
-        reached = np.flatnonzero(np.bincount(leaves["train"]))
-        new = rate * self._values(np.searchsorted(reached, leaves["train"]), self._learner.l2)
-        added = np.zeros(1 + max(int(found.max(initial=0)) for found in leaves.values()))
-        added[reached] = self._learner.fill(reached, new)
-        for part, scores in self._scores.items():
-            scores += added[leaves[part]]
 
 
 def _format(number: float) -> str:

@@ -6,37 +6,35 @@ import dataclasses
 import functools
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from tautrank.arguments import real, whole
-from tautrank.arrays import F64, I64, Array, dense
+from tautrank.arrays import F64, Array, dense
 from tautrank.data import StreamedRows
-from tautrank.engines.base import (
-    Engine,
-    FittedModel,
-    GradientsAt,
-    Learner,
-    Part,
-    Settings,
-    Task,
-    read_model,
-    shares,
-)
-from tautrank.engines.binned import LightGBMBinning, check_memory, is_joined, is_quantised, is_set
-from tautrank.engines.boosting import QueryBagging
+from tautrank.engines import lightgbm_private
+from tautrank.engines.base import Engine, GradientsAt, Learner, RefillableLearner
 from tautrank.engines.langevin import check_leaves
-from tautrank.engines.registry import (
-    OTHER_NAMES,
-    AnyLoss,
-    NativeLoss,
-    make_safe,
-    other_name,
-    package,
+from tautrank.engines.lightgbm_binning import (
+    LightGBMBinning,
+    check_memory,
+    is_joined,
+    is_quantised,
+    is_set,
 )
-from tautrank.engines.trees import Tree, greatest_float32
+from tautrank.engines.lightgbm_text import (
+    joined_text,
+    lightgbm_trees,
+    numbers_in,
+    scaled_text,
+    with_sizes,
+)
+from tautrank.engines.model import FittedModel, shares
+from tautrank.engines.packages import make_safe, package
+from tautrank.engines.parameter_names import OTHER_NAMES, other_name
+from tautrank.engines.task import AnyLoss, NativeLoss, Part, QueryBagging, Settings, Task
+from tautrank.engines.trees import Tree
 from tautrank.errors import DataError, OptionError, refuse, unknown
 
 if TYPE_CHECKING:
@@ -81,12 +79,6 @@ _FAST = {
     "quant_train_renew_leaf": True,
 }
 
-# LightGBM's decision_type of a split: a bit for categories, one for where missing values go, two
-# for what is missing.
-_BY_CATEGORY = 1
-_DEFAULT_LEFT = 2
-_MISSING = 12
-_ZERO_IS_MISSING = 4
 
 _FEW_FEATURES = 300
 _FEW_THREADS = 16
@@ -138,7 +130,7 @@ class LightGBMModel(FittedModel):
             trees: their number.
         """
         content = str(self.unscaled.model_to_string(num_iteration=trees)).encode()
-        return read_model(self.tool, content, self.n_features, self.scale)
+        return self.read(content, self.n_features, self.scale)
 
     def importances(self) -> F64:
         """Return the gain of each feature over all splits, as shares that sum to 1."""
@@ -176,6 +168,11 @@ class LightGBMModel(FittedModel):
         return model
 
     @classmethod
+    def tool_errors(cls) -> tuple[type[Exception], ...]:
+        """Return LightGBM's exception."""
+        return (package(cls.tool).basic.LightGBMError,)
+
+    @classmethod
     def added(cls, models: Sequence[LightGBMModel], factors: Sequence[float]) -> FittedModel | None:
         """Return one booster with the trees of all models, their leaves scaled.
 
@@ -197,11 +194,11 @@ class LightGBMModel(FittedModel):
         """
 
         def line(found: re.Match[str]) -> str:
-            leaves = np.rint(_numbers(found[1], np.float64) / unit) * unit
+            leaves = np.rint(numbers_in(found[1], np.float64) / unit) * unit
             return "leaf_value=" + " ".join(f"{leaf:.17g}" for leaf in leaves)
 
         return self._of_text(
-            _with_sizes(re.sub(r"^leaf_value=(.*)$", line, self.to_text(), flags=re.M))
+            with_sizes(re.sub(r"^leaf_value=(.*)$", line, self.to_text(), flags=re.M))
         )
 
     @classmethod
@@ -229,11 +226,10 @@ class LightGBM(Engine):
     Ke et al., *LightGBM: A Highly Efficient Gradient Boosting Decision Tree*, NIPS 2017.
 
     Trees of this library's losses are the same bits for any number of threads and any layout of the
-    histograms, since the gradients have exact sums (see `boosting.round_to_grid`).
+    histograms, since the gradients have exact sums (see `gradients.round_to_grid`).
     """
 
     name: ClassVar[str] = "lightgbm"
-    written: ClassVar[str] = "LightGBM"
     model_class: ClassVar[type[FittedModel]] = LightGBMModel
     objectives: ClassVar[tuple[str, ...]] = ("lambdarank", "rank_xendcg", "regression")
     sampling: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -317,10 +313,6 @@ class LightGBM(Engine):
         """
         return super().may_sample(what, _by_main_name(dict.fromkeys(extra)))
 
-    def errors(self) -> tuple[type[Exception], ...]:
-        """Return LightGBM's exceptions about a training that it cannot do."""
-        return (package(self.name).basic.LightGBMError,)
-
     def in_its_words(
         self, parameters: Mapping[str, Any], fixed: Collection[str] = ()
     ) -> dict[str, Any]:
@@ -339,16 +331,8 @@ class LightGBM(Engine):
             renamed["subsample_freq"] = 1
         return renamed
 
-    def limit_to_one_thread(self) -> None:
-        """Hold LightGBM to one thread, also where it takes no ``num_threads``, as in reading a
-        model.
-        """
-        from lightgbm.basic import _LIB  # type: ignore[attr-defined, unused-ignore]
 
-        _LIB.LGBM_SetMaxThreads(1)
-
-
-class _Learner:
+class _Learner(RefillableLearner):
     """One LightGBM training: `lightgbm.train` for the first tree, which sets everything up,
     `update` for the rest.
     """
@@ -387,9 +371,7 @@ class _Learner:
                 if start is None
                 else start.unscaled_scores(X, self._settings.threads)
             )
-        return np.asarray(
-            self._booster._Booster__inner_predict(data_idx=0 if part == "train" else 1)
-        )
+        return lightgbm_private.current_scores(self._booster, 0 if part == "train" else 1)
 
     def model(self, rounds: int) -> FittedModel:
         # Through the text, so that a model predicts the same before it is saved and after; it also
@@ -491,16 +473,15 @@ def _begun_by_one_thread(params: Mapping[str, Any], train: Any, valid: Any) -> A
     choose for the documents without features, and the groups of features. LightGBM bundles sparse
     features of the training data, but never those of documents that are binned like others.
     """
-    from lightgbm.basic import _LIB, _safe_call  # type: ignore[attr-defined, unused-ignore]
-
     lightgbm, threads = package("lightgbm"), params["num_threads"]
     objective = params["objective"] if callable(params["objective"]) else None
     params = {**params, "num_iterations": 1, "num_threads": 1} | (
         {} if objective is None else {"objective": "none"}
     )
     documents = lightgbm.Dataset(None, params=params)
-    documents._init_from_ref_dataset(train.construct().num_data(), train._handle)
-    _safe_call(_LIB.LGBM_DatasetMarkFinished(documents._handle))
+    train.construct()
+    lightgbm_private.make_room_as_in(documents, train, train.num_data())
+    lightgbm_private.mark_finished(documents)
     documents.set_label(train.get_label()).set_group(
         train.get_group()
     )  # which LightGBM's own objectives look at
@@ -586,167 +567,11 @@ def _by_query(extra: Mapping[str, Any]) -> bool:
     )
 
 
-def _by_main_name(extra: Mapping[str, Any]) -> dict[str, Any]:
-    return {main_names().get(name, name): value for name, value in extra.items()}
-
-
 @functools.cache
 def main_names() -> dict[str, str]:
     """Return LightGBM's main name for each of its names."""
-    from lightgbm.basic import _ConfigAliases
-
-    return {
-        alias: main
-        for main, aliases in _ConfigAliases._get_all_param_aliases().items()
-        for alias in aliases
-    }
+    return lightgbm_private.main_names()
 
 
-def scaled_text(text: str, scale: float) -> str:
-    """Multiply all that the trees of a model text add to a score, and what it says about inner
-    nodes in that unit.
-
-    LightGBM's own reader gives the same bits back, and finds its trees by their lengths.
-
-    Args:
-        text: a model as LightGBM writes it.
-        scale: the factor.
-
-    >>> text = "tree\\ntree_sizes=27\\n\\nTree=0\\nleaf_value=0.5 -1\\n\\n\\nend of trees\\n"
-    >>> scaled_text(text, 0.5).splitlines()[4]
-    'leaf_value=0.25 -0.5'
-    """
-    if scale == 1:
-        return text
-
-    def product(line: re.Match[str]) -> str:
-        digits = ".17g" if line[1].startswith("leaf") else "g"
-        return f"{line[1]}={re.sub(r'[^ ]+', lambda word: f'{float(word[0]) * scale:{digits}}', line[2])}"
-
-    text = re.sub(
-        r"^(leaf_value|leaf_const|leaf_coeff|internal_value|shrinkage)=(.*)$",
-        product,
-        text,
-        flags=re.M,
-    )
-    return _with_sizes(text)
-
-
-def text_for_float32(text: str) -> str:
-    """Move thresholds that LightGBM found in doubles to where float32 values go as the doubles that
-    they stand for.
-
-    Between 0.71 and 0.73 LightGBM splits just above 0.72. The float32 nearest to 0.72 is larger
-    still, and so is the threshold that this returns. Thresholds found in float32 data, whose means
-    have few digits, stay as they are.
-
-    Args:
-        text: a model as LightGBM writes it.
-
-    >>> text_for_float32("tree_sizes=\\n\\nTree=0\\nthreshold=0.72000000000000008 0.5000000000000001\\nend of trees\\n")
-    'tree_sizes=57\\n\\nTree=0\\nthreshold=0.72000002861022949 0.50000000000000011\\nend of trees\\n'
-    """
-
-    def moved(line: re.Match[str]) -> str:
-        given = _numbers(line[1], np.float64)
-        below = greatest_float32(given)
-        with np.errstate(over="ignore"):
-            above = np.nextafter(below, np.float32(np.inf))
-        in_doubles = np.nextafter(given, -np.inf).view(np.int64) % 2**12 != 0
-        up = in_doubles & (above - given < given - below) & (abs(given) < 2**24)
-        return "threshold=" + " ".join(f"{number:.17g}" for number in np.where(up, above, given))
-
-    return _with_sizes(re.sub(r"^threshold=(.+)$", moved, text, flags=re.M))
-
-
-def joined_text(texts: Sequence[str]) -> str:
-    """Join models of the same features to one that adds up all their trees.
-
-    Args:
-        texts: models as LightGBM writes them.
-
-    >>> text = "tree\\ntree_sizes=27\\n\\nTree=0\\nleaf_value=0.5 -1\\n\\n\\nend of trees\\n"
-    >>> joined_text([text, text]).splitlines()[1], joined_text([text, text]).count("leaf_value")
-    ('tree_sizes=27 27', 2)
-    """
-    tail = texts[0].partition("\nend of trees\n")[2]
-    parts = [
-        re.split(r"^Tree=\d+\n", text.partition("\nend of trees\n")[0] + "\n", flags=re.M)
-        for text in texts
-    ]
-    blocks = enumerate(block for _, *found in parts for block in found)
-    body = "".join(f"Tree={number}\n{block}" for number, block in blocks)
-    return _with_sizes(f"{parts[0][0]}{body}end of trees\n{tail}")
-
-
-def _with_sizes(text: str) -> str:
-    """Write the lengths of the trees, by which LightGBM finds them, into a model text."""
-    return re.sub(r"^tree_sizes=.*$", f"tree_sizes={tree_sizes(text)}", text, count=1, flags=re.M)
-
-
-def tree_sizes(text: str) -> str:
-    """Return the lengths of the trees of a model text, with spaces between them.
-
-    Args:
-        text: a model as LightGBM writes it.
-    """
-    starts = [tree.start() for tree in re.finditer(r"^(Tree=\d+|end of trees)$", text, flags=re.M)]
-    return " ".join(str(length) for length in np.diff(starts))
-
-
-def lightgbm_trees(text: str) -> list[Tree]:
-    """Read the trees of a LightGBM model text; the sum of their leaves is the raw score, of random
-    forests too.
-
-    Args:
-        text: a model as LightGBM writes it.
-
-    >>> text = "tree\\n\\nTree=0\\nnum_cat=0\\nsplit_feature=2\\nthreshold=0.5\\ndecision_type=2\\nleft_child=-1\\n"
-    >>> text += "right_child=-2\\nleaf_value=-1 1\\nis_linear=0\\n\\n\\nend of trees\\n"
-    >>> lightgbm_trees(text)[0].leaf
-    array([-1.,  1.])
-    """
-    trees = []
-    for block in text.partition("\nend of trees")[0].split("\nTree=")[1:]:
-        found = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-        threshold, decision = (
-            _numbers(found["threshold"], np.float64),
-            _numbers(found["decision_type"], np.int64),
-        )
-        missing = decision & _MISSING
-        # Where no value was missing in training, LightGBM reads a missing one as 0.
-        missing_left = np.where(missing == 0, threshold >= 0.0, (decision & _DEFAULT_LEFT) != 0)
-        splits = np.flatnonzero(decision & _BY_CATEGORY)
-        missing_left[splits] = False
-        feature = _numbers(found["split_feature"], np.int64)
-        left, right = (_numbers(found[name], np.int64) for name in ("left_child", "right_child"))
-        zero_is_missing = (missing == _ZERO_IS_MISSING) & (decision & _BY_CATEGORY == 0)
-        more = {
-            "zero_is_missing": zero_is_missing,
-            "categories": _categories(found, threshold, splits),
-        }
-        leaf, linear = _numbers(found["leaf_value"], np.float64), found.get("is_linear", "0") != "0"
-        trees.append(
-            Tree.of(feature, threshold, missing_left, left, right, leaf, linear=linear, **more)
-        )
-    return trees
-
-
-def _numbers(text: str, kind: type[np.generic]) -> Array:
-    return np.fromstring(text, kind, sep=" ") if text else np.zeros(0, kind)
-
-
-def _categories(found: Mapping[str, str], threshold: F64, splits: I64) -> dict[int, I64]:
-    """Return the categories that go left, by split: the threshold of such a split is the number of
-    its set of bits.
-    """
-    if not splits.size:
-        return {}
-    starts, words = (
-        _numbers(found[name], np.int64) for name in ("cat_boundaries", "cat_threshold")
-    )
-    sets = [
-        np.flatnonzero(words[first:last, np.newaxis] >> np.arange(32) & 1)
-        for first, last in pairwise(starts)
-    ]
-    return {int(split): sets[int(threshold[split])] for split in splits}
+def _by_main_name(extra: Mapping[str, Any]) -> dict[str, Any]:
+    return {main_names().get(name, name): value for name, value in extra.items()}

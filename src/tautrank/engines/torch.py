@@ -21,9 +21,11 @@ import numpy as np
 from tautrank.arguments import check_fields, checked_by, choice, one_or_more, real, whole
 from tautrank.arrays import F32, F64, Array, dense
 from tautrank.data import RankingData
-from tautrank.engines.base import Engine, FittedModel, Settings, Task, shares
-from tautrank.engines.boosting import Watch
-from tautrank.engines.registry import NativeLoss, package
+from tautrank.engines.base import SelfTrainingEngine
+from tautrank.engines.model import FittedModel, shares
+from tautrank.engines.monitor import Watch
+from tautrank.engines.packages import package
+from tautrank.engines.task import NativeLoss, Settings, Task
 from tautrank.errors import DataError, OptionError, require, unknown
 from tautrank.losses import REGISTRY, SoftmaxLoss
 from tautrank.losses.base import Loss
@@ -153,7 +155,7 @@ class TorchModel(FittedModel):
         return model
 
 
-class Torch(Engine):
+class Torch(SelfTrainingEngine):
     """A network trained by PyTorch.
 
     ``n_estimators`` is the largest number of epochs, ``early_stopping_rounds`` epochs without a
@@ -168,7 +170,6 @@ class Torch(Engine):
     """
 
     name: ClassVar[str] = "torch"
-    written: ClassVar[str] = "PyTorch"
     model_class: ClassVar[type[FittedModel]] = TorchModel
     one_at_a_time: ClassVar[bool] = True
 

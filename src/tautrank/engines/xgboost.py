@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
-import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -14,30 +13,26 @@ import numpy as np
 from tautrank.arguments import choice
 from tautrank.arrays import F64, Array, dense
 from tautrank.data import RankingData, StreamedRows
-from tautrank.engines.base import (
-    Engine,
-    FittedModel,
-    GradientsAt,
-    Learner,
-    Part,
-    Settings,
-    Task,
-    read_model,
-    shares,
-)
+from tautrank.engines.base import Engine, GradientsAt, Learner, RefillableLearner
 from tautrank.engines.binned import content_key
 from tautrank.engines.langevin import check_leaves
-from tautrank.engines.registry import OTHER_NAMES, NativeLoss, package
+from tautrank.engines.model import FittedModel, shares
+from tautrank.engines.packages import package
+from tautrank.engines.parameter_names import OTHER_NAMES
+from tautrank.engines.task import NativeLoss, Part, Settings, Task
 from tautrank.engines.trees import Tree
+from tautrank.engines.xgboost_json import (
+    base_score,
+    kind_of,
+    tree_of,
+    trees_in,
+    with_leaves,
+    with_trees,
+)
 from tautrank.errors import DataError, OptionError, unknown
 
 if TYPE_CHECKING:
     from xgboost import Booster
-
-_REMOVED = 2**31 - 1
-"""The feature of a node that pruning (``gamma`` with ``tree_method="exact"``) has removed and left
-in its place.
-"""
 
 
 class XGBoostModel(FittedModel):
@@ -86,9 +81,8 @@ class XGBoostModel(FittedModel):
         Args:
             trees: their number.
         """
-        return read_model(
-            self.tool, bytes(self.booster[:trees].save_raw("ubj")), self.n_features, self.scale
-        )
+        content = bytes(self.booster[:trees].save_raw("ubj"))
+        return self.read(content, self.n_features, self.scale)
 
     def importances(self) -> F64:
         """Return the gain of each feature over all splits, as shares that sum to 1."""
@@ -112,6 +106,11 @@ class XGBoostModel(FittedModel):
         return cls(booster)
 
     @classmethod
+    def tool_errors(cls) -> tuple[type[Exception], ...]:
+        """Return XGBoost's exception."""
+        return (package(cls.tool).core.XGBoostError,)
+
+    @classmethod
     def added(cls, models: Sequence[XGBoostModel], factors: Sequence[float]) -> FittedModel | None:
         """Return one booster with the trees of all models, their leaves scaled, in float32 as
         XGBoost keeps them.
@@ -121,17 +120,16 @@ class XGBoostModel(FittedModel):
             factors: one per model.
         """
         described = [model._described() for model in models]
-        if any(_kind(each) != "gbtree" for each in described):
+        if any(kind_of(each) != "gbtree" for each in described):
             return None
         trees, base = [], 0.0
         for each, model, factor in zip(described, models, factors, strict=True):
             scale = factor * model.scale
-            base += scale * _base_score(each["learner"])
+            base += scale * base_score(each["learner"])
             trees += [
-                _with_leaves(tree, functools.partial(np.multiply, scale))
-                for tree in _trees_in(each)
+                with_leaves(tree, functools.partial(np.multiply, scale)) for tree in trees_in(each)
             ]
-        return cls.from_bytes(_with_trees(described[0], trees, base), models[0].n_features)
+        return cls.from_bytes(with_trees(described[0], trees, base), models[0].n_features)
 
     def rounded(self, unit: float) -> FittedModel:
         """Return the model with leaves, and a score to start from, that are multiples of a number.
@@ -141,11 +139,11 @@ class XGBoostModel(FittedModel):
         """
         described = self._described()
         trees = [
-            _with_leaves(tree, lambda leaves: np.rint(leaves / unit) * unit)
-            for tree in _trees_in(described)
+            with_leaves(tree, lambda leaves: np.rint(leaves / unit) * unit)
+            for tree in trees_in(described)
         ]
-        base = round(_base_score(described["learner"]) / unit) * unit
-        return self.from_bytes(_with_trees(described, trees, base), self.n_features)
+        base = round(base_score(described["learner"]) / unit) * unit
+        return self.from_bytes(with_trees(described, trees, base), self.n_features)
 
     @classmethod
     def joined(cls, contents: Sequence[bytes], n_features: int) -> FittedModel:
@@ -157,8 +155,8 @@ class XGBoostModel(FittedModel):
             n_features: number of features that each has.
         """
         described = [cls.from_bytes(content, n_features)._described() for content in contents]
-        trees = [tree for each in described for tree in _trees_in(each)]
-        return cls.from_bytes(_with_trees(described[0], trees), n_features)
+        trees = [tree for each in described for tree in trees_in(each)]
+        return cls.from_bytes(with_trees(described[0], trees), n_features)
 
     def _described(self) -> Any:
         """Return the model as XGBoost describes it in JSON."""
@@ -167,9 +165,9 @@ class XGBoostModel(FittedModel):
     def unscaled_trees(self) -> list[Tree]:
         """Return the trees as arrays, the first of one leaf: the score that all start from."""
         described = self._described()
-        if (kind := _kind(described)) != "gbtree":
+        if (kind := kind_of(described)) != "gbtree":
             raise OptionError(f"format: found XGBoost's booster {kind}; expected gbtree")
-        return [Tree.constant(_base_score(described["learner"])), *map(_tree, _trees_in(described))]
+        return [Tree.constant(base_score(described["learner"])), *map(tree_of, trees_in(described))]
 
 
 class XGBoost(Engine):
@@ -189,7 +187,6 @@ class XGBoost(Engine):
     """
 
     name: ClassVar[str] = "xgboost"
-    written: ClassVar[str] = "XGBoost"
     model_class: ClassVar[type[FittedModel]] = XGBoostModel
     objectives: ClassVar[tuple[str, ...]] = (
         "rank:ndcg",
@@ -211,10 +208,6 @@ class XGBoost(Engine):
         """
         return _Learner(task, settings)
 
-    def errors(self) -> tuple[type[Exception], ...]:
-        """Return XGBoost's exceptions about a training that it cannot do."""
-        return (package(self.name).core.XGBoostError,)
-
     def in_its_words(
         self, parameters: Mapping[str, Any], fixed: Collection[str] = ()
     ) -> dict[str, Any]:
@@ -230,7 +223,7 @@ class XGBoost(Engine):
         return {name: value for name, value in parameters.items() if name != "min_child_samples"}
 
 
-class _Learner:
+class _Learner(RefillableLearner):
     """One XGBoost training. On a cluster its matrices hold the scores of a model that it starts
     from, to whose trees the new ones are joined."""
 
@@ -287,7 +280,7 @@ class _Learner:
         content = bytes(kept.save_raw("json" if self._filled else "ubj"))
         if self._filled:
             described = json.loads(content)
-            for number, tree in enumerate(_trees_in(described)):
+            for number, tree in enumerate(trees_in(described)):
                 for leaf, value in self._filled.get(number, {}).items():
                     tree["split_conditions"][leaf] = value
             content = json.dumps(described).encode()
@@ -453,92 +446,3 @@ def _known_names() -> frozenset[str]:
         ).save_config()
         found |= {_MAIN_NAMES.get(name, name) for name in re.findall(r'"(\w+)": ?"', config)}
     return frozenset(found - {"name"})
-
-
-def _tree(described: Mapping[str, Any]) -> Tree:
-    """Read a tree as XGBoost describes it; its numbering, which splits and leaves share, becomes
-    two.
-    """
-    left, right = (
-        np.array(described[name], np.int64) for name in ("left_children", "right_children")
-    )
-    numbers = np.array(described["split_conditions"], np.float32)
-    default_left = np.array(described["default_left"], np.int64) != 0
-    features = np.array(described["split_indices"], np.int64)
-    inner = left >= 0
-    leaf = ~inner & (features != _REMOVED)
-    place = np.where(inner, np.cumsum(inner) - 1, ~(np.cumsum(leaf) - 1))
-    by_category = np.array(described["categories_nodes"], np.int64)
-    # The categories of a set go right here, and left in a `Tree`.
-    left[by_category], right[by_category] = right[by_category], left[by_category]
-    default_left[by_category] = ~default_left[by_category]
-    codes = np.array(described["categories"], np.int64)
-    parts = zip(
-        by_category, described["categories_segments"], described["categories_sizes"], strict=True
-    )
-    sets = {int(place[node]): codes[first : first + size] for node, first, size in parts}
-    threshold = np.nextafter(numbers[inner], np.float32(-math.inf))
-    children = place[left[inner]], place[right[inner]]
-    return Tree.of(
-        features[inner], threshold, default_left[inner], *children, numbers[leaf], categories=sets
-    )
-
-
-def _base_score(learner: Mapping[str, Any]) -> float:
-    """The score that all documents start from; one number, which XGBoost 3 writes as a list of one.
-
-    It is written as a prediction of the objective: a probability, a mean above 0, or the score
-    itself.
-    """
-    base, objective = (
-        np.float32(learner["learner_model_param"]["base_score"].strip("[]")),
-        learner["objective"]["name"],
-    )
-    # Rounded where XGBoost rounds.
-    if objective in ("binary:logistic", "reg:logistic"):
-        return float(np.float32(-math.log(np.float32(1.0) / base - np.float32(1.0))))
-    if objective.startswith(("count:", "survival:", "reg:gamma", "reg:tweedie")):
-        return float(np.float32(math.log(base)))
-    return float(base)
-
-
-def _kind(described: Mapping[str, Any]) -> str:
-    """The booster; since XGBoost 3.4 that of trees with weights of their own is called gbtree
-    too.
-    """
-    booster = described["learner"]["gradient_booster"]
-    return "dart" if booster.get("model", {}).get("weight_drop") else str(booster["name"])
-
-
-def _trees_in(described: Mapping[str, Any]) -> Any:
-    """Return the trees of a model as XGBoost describes it."""
-    return described["learner"]["gradient_booster"]["model"]["trees"]
-
-
-def _with_leaves(tree: Mapping[str, Any], changed: Callable[[F64], F64]) -> dict[str, Any]:
-    """Return a tree as XGBoost describes it, with what a function makes of its leaves."""
-    numbers, is_leaf = (
-        np.array(tree["split_conditions"], np.float64),
-        np.array(tree["left_children"]) < 0,
-    )
-    numbers[is_leaf] = changed(numbers[is_leaf])
-    return {**tree, "split_conditions": numbers.tolist()}
-
-
-def _with_trees(
-    described: Mapping[str, Any], trees: list[dict[str, Any]], base: float | None = None
-) -> bytes:
-    """Return a model as XGBoost describes it, with other trees, and another score to start from."""
-    kept = described["learner"]["learner_model_param"]
-    if base is not None:
-        kept["base_score"] = f"[{base!r}]" if kept["base_score"].startswith("[") else repr(base)
-    for number, tree in enumerate(trees):
-        tree["id"] = number
-    model = described["learner"]["gradient_booster"]["model"]
-    model |= {
-        "trees": trees,
-        "tree_info": [0] * len(trees),
-        "iteration_indptr": [*range(len(trees) + 1)],
-    }
-    model["gbtree_model_param"]["num_trees"] = str(len(trees))
-    return json.dumps(described).encode()

@@ -42,7 +42,7 @@ import numpy as np
 from tautrank.arrays import F32, F64
 from tautrank.engines import FittedModel
 from tautrank.engines.lightgbm import LightGBMModel
-from tautrank.engines.registry import package
+from tautrank.engines.packages import package
 from tautrank.engines.trees import Tree, greatest_float32
 from tautrank.errors import DataError, OptionError, TautrankWarning
 from tautrank.ranker.list_features import ListFeatures

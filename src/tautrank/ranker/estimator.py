@@ -27,10 +27,11 @@ from tautrank.engines import (
     engine_for,
     read_loss,
 )
-from tautrank.engines.boosting import fit
-from tautrank.engines.committee import Committee, CommitteeEngine
+from tautrank.engines.committee import CommitteeEngine
 from tautrank.engines.langevin import Langevin
-from tautrank.engines.registry import usable_threads
+from tautrank.engines.packages import usable_threads
+from tautrank.engines.task import Committee
+from tautrank.engines.training import fit
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
 from tautrank.metrics import Metric, metric
 from tautrank.ranker import inputs

@@ -27,10 +27,11 @@ import numpy as np
 from tautrank.data.frames import Levels, level_text
 from tautrank.data.ranking_data import Names
 from tautrank.engines import FittedModel, NativeLoss, Record
-from tautrank.engines.base import read_model
+from tautrank.engines.choosing import read_model
 from tautrank.engines.langevin import Langevin
-from tautrank.engines.lightgbm import text_for_float32, tree_sizes
-from tautrank.engines.registry import engine_named, package
+from tautrank.engines.lightgbm_text import text_for_float32, tree_sizes
+from tautrank.engines.packages import package
+from tautrank.engines.registry import engine_named
 from tautrank.errors import DataError, MissingDependencyError, OptionError
 from tautrank.files import atomic_write, opened
 from tautrank.json_values import or_nan, to_json
@@ -383,7 +384,7 @@ def _read_other_model(tool: str, content: bytes) -> tuple[dict[str, Any], Fitted
         model, objective, names, levels = (_lightgbm if tool == "lightgbm" else _xgboost)(content)
     except (DataError, MissingDependencyError):
         raise
-    except _DAMAGE + engine.errors():
+    except _DAMAGE + engine.model_class.tool_errors():
         raise DataError(
             f"{engine.written} cannot read the model; expected a whole file as {tool} saves it"
         ) from None

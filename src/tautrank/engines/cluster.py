@@ -1,7 +1,7 @@
 """Training on a Dask cluster: every worker computes the gradients of its documents, and the tool's
 own network (LightGBM's sockets, XGBoost's collective) grows one tree from all of them.
 
-The loop (`boosting.boost`) stays with the client. Per tree, workers report the largest gradient and
+The loop (`loop.boost`) stays with the client. Per tree, workers report the largest gradient and
 hessian of their documents, and the largest of all decides the grid that all round to: sums over
 documents are then exact in any order. With bins found from one sample, and random numbers keyed by
 a query's place in the whole, trees are the same bits for any number of workers. LightGBM estimates
@@ -16,7 +16,6 @@ and go on from there.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import re
 import socket
 import threading
@@ -25,20 +24,26 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
 
-from tautrank.arrays import F32, Array
+from tautrank.arrays import F32, F64, Array
 from tautrank.data import RankingData
 from tautrank.data.distributed import DistributedData, check_versions
 from tautrank.engines import lightgbm, xgboost
-from tautrank.engines.base import FittedModel, GradientsAt, Part, Settings, Task
-from tautrank.engines.binned import sampled_rows
-from tautrank.engines.boosting import CutShortError, Gradients
-from tautrank.engines.registry import package, read_loss
+from tautrank.engines.base import CutShortError
+from tautrank.engines.dask_private import address_of
+from tautrank.engines.gradients import Gradients
+from tautrank.engines.lightgbm_binning import sampled_rows
+from tautrank.engines.model import FittedModel
+from tautrank.engines.packages import package
+from tautrank.engines.registry import read_member
+from tautrank.engines.task import Part, Settings, Task
+from tautrank.engines.xgboost_private import silence_log
 from tautrank.errors import DataError, OptionError
 from tautrank.losses.own_losses import OwnLoss, import_own, sendable
 
@@ -59,8 +64,6 @@ _NETWORK = {
 }
 
 
-# XGBoost's collective tells every rank, whatever the verbosity.
-_SILENCE = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(lambda _: None)
 # What a parameter may say that means no more than its default.
 _USUAL = (None, False, "gbdt", "bagging", "gbtree", "hist", "cpu")
 
@@ -94,7 +97,7 @@ class WorkerPart:
         self, task: Task, settings: Settings, number: int, own: tuple[OwnLoss, ...]
     ) -> None:
         import_own(own)
-        self._task = replace(task, loss=read_loss(task.loss))
+        self._task = replace(task, loss=read_member(task.loss))
         self._settings, self._number = settings, number
         # A network belongs to the thread that made it.
         self._thread = ThreadPoolExecutor(1)
@@ -233,7 +236,8 @@ class XGBoostPart(WorkerPart):
 
     def join(self, addresses: list[Any]) -> None:
         """Say where all parts are."""
-        package("xgboost").core._LIB.XGBRegisterLogCallback(_SILENCE)
+        package("xgboost")
+        silence_log()
         given = {
             **addresses[0],
             "dmlc_task_id": f"{self._number:06}",
@@ -282,6 +286,33 @@ _of_thread = threading.local()
 _PARTS: dict[str, type[WorkerPart]] = {"lightgbm": LightGBMPart, "xgboost": XGBoostPart}
 
 
+class LargestValues(NamedTuple):
+    """What decides the grid that all workers round to: the largest gradient and hessian of a step."""
+
+    gradient: float
+    hessian: float
+    step: int
+
+
+class ClusterGradients:
+    """The gradients of a loss where workers hold the documents and the scores.
+
+    Args:
+        learner: the training.
+    """
+
+    def __init__(self, learner: ClusterLearner) -> None:
+        self._learner = learner
+
+    def at(self, step: int, scale: float) -> Callable[[], LargestValues]:
+        """Return what has the gradients of a round computed."""
+        return partial(self._learner.measure, step, scale)
+
+    def leaf_values(self, leaves: Array, l2: float) -> F64:
+        """Langevin boosting needs features in memory."""
+        raise NotImplementedError
+
+
 class ClusterLearner:
     """A training whose documents are with the workers of a cluster.
 
@@ -314,6 +345,7 @@ class ClusterLearner:
         package(engine)
         check_versions(self._client, engine)
         self._task, self._settings = task, settings
+        self.gradients = ClusterGradients(self)
         self._own = sendable([task.loss], "client")
         self._trees: list[bytes] = []
         self._losses = 0
@@ -323,32 +355,29 @@ class ClusterLearner:
         self._sample: Any = None
         self.rounds = self._before = 0 if task.start is None else task.start.n_trees
 
-    def gradients(self, scores: Any, step: int, scale: float = 1.0) -> Any:
-        """Have the gradients computed where the documents are; return the step and the largest of
-        all.
+    def measure(self, step: int, scale: float) -> LargestValues:
+        """Have the gradients computed where the documents are; return the largest of all.
 
         Args:
-            scores: not used: the workers have them.
             step: number of the tree.
-            scale: factor from LightGBM's scores to the model's.
+            scale: factor from the engine's scores to the model's.
         """
         found = self._all("measure", step, scale)
-        return max(each[0] for each in found), max(each[1] for each in found), step
+        return LargestValues(max(each[0] for each in found), max(each[1] for each in found), step)
 
-    def grow(self, gradients: GradientsAt | None, rate: float) -> None:
+    def grow(self, gradients: Any, rate: float) -> None:
         """Add one tree; after the loss of a worker, begin again with those that are left.
 
         Args:
-            gradients: `gradients` at a step.
+            gradients: has the gradients of a step computed (`ClusterGradients.at`).
             rate: learning rate.
         """
-        assert gradients is not None
         answers: list[Any] = []
         while not answers:
             try:
                 if not self._parts:
                     self._begin()
-                answers = self._all("grow", *gradients(np.empty(0)), rate)
+                answers = self._all("grow", *gradients(), rate)
             except BaseException as error:  # noqa: PERF203
                 self._release()
                 if not isinstance(error, LostError):
@@ -470,7 +499,7 @@ class ClusterLearner:
                     end = min(end, time.monotonic() + _GRACE)
                 left.discard(number)
         if lost:
-            self._odd |= {str(self._parts[number]._address) for number in left}
+            self._odd |= {address_of(self._parts[number]) for number in left}
             raise LostError(lost)
         return answers
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tautrank import Ranker, RankingData
-from tautrank.engines import boosting, registry
+from tautrank.engines import packages, training
 from tautrank.engines.lightgbm import LightGBM
 
 
@@ -50,8 +50,8 @@ def test_the_size_of_the_data_decides_and_changes_no_bit(monkeypatch: pytest.Mon
         (500, 2, 10**9),
     ):
         monkeypatch.delenv("OMP_NUM_THREADS", raising=False)  # a user's choice would decide instead
-        monkeypatch.setattr(boosting, "_VALUES_PER_THREAD", per_thread)
-        monkeypatch.setattr(registry, "job_count", lambda n: n if n and n > 0 else 4)
+        monkeypatch.setattr(training, "_VALUES_PER_THREAD", per_thread)
+        monkeypatch.setattr(packages, "job_count", lambda n: n if n and n > 0 else 4)
         found[n_jobs, per_thread] = _threads_of(monkeypatch, _data(documents, 12), n_jobs)
     assert [threads for threads, _ in found.values()] == [1, 3, 4, 2]
     assert len({scores for _, scores in found.values()}) == 1
@@ -62,7 +62,7 @@ def _policy(**given: str) -> str:
     afterwards.
     """
     program = (
-        "import os; from tautrank.engines.registry import package; package('lightgbm');"
+        "import os; from tautrank.engines.packages import package; package('lightgbm');"
         "print(os.environ.get('OMP_WAIT_POLICY'))"
     )
     kept = {

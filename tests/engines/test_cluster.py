@@ -14,8 +14,8 @@ import pytest
 
 import tautrank as tr
 from tautrank.data import distributed as reading
-from tautrank.engines import distributed as training
-from tautrank.engines.distributed import _shares, without_network
+from tautrank.engines import cluster as training
+from tautrank.engines.cluster import _shares, without_network
 from tautrank.errors import DataError, OptionError, TautrankWarning
 
 distributed = pytest.importorskip("distributed")
@@ -305,7 +305,7 @@ def test_the_model_of_lightgbm_says_nothing_about_the_network(two):
 
 
 def test_dask_is_imported_by_training_on_a_cluster_only():
-    code = "import sys, tautrank.engines.distributed; print('distributed' in sys.modules)"
+    code = "import sys, tautrank.engines.cluster; print('distributed' in sys.modules)"
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
         == "False\n"

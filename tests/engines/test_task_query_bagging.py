@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import tautrank as tr
-from tautrank.engines.boosting import QueryBagging
+from tautrank.engines.gradients import Gradients
+from tautrank.engines.task import QueryBagging
 from tests.ranker_examples import TRAIN, VALID, ranker, synthetic
 
 BY_QUERY = {"bagging_by_query": True, "bagging_fraction": 0.5, "bagging_freq": 1}
@@ -29,14 +30,14 @@ def test_draws_have_the_share_and_differ_from_period_to_period():
 
 def test_documents_of_a_query_are_in_or_out_together(monkeypatch):
     seen = []
-    given = tr.engines.boosting.Gradients.__call__
+    given = Gradients.__call__
 
     def watched(self, *args, **kwargs):
         grad, hess = given(self, *args, **kwargs)
         seen.append((grad.copy(), hess.copy()))
         return grad, hess
 
-    monkeypatch.setattr(tr.engines.boosting.Gradients, "__call__", watched)
+    monkeypatch.setattr(Gradients, "__call__", watched)
     ranker("mse", **BY_QUERY).fit(TRAIN)
     for step, (grad, hess) in enumerate(seen):
         drawn = QueryBagging(0.5, 1, seed=0).drawn(TRAIN.n_queries, step)

@@ -1,0 +1,133 @@
+"""What a user means by a loss, the engine that trains it, and the model that a file holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import (
+    Any,
+    ClassVar,
+)
+
+from tautrank.engines.base import Engine
+from tautrank.engines.committee import CommitteeEngine, SeveralModels
+from tautrank.engines.model import FittedModel
+from tautrank.engines.registry import engine_named, engine_of_member, read_member
+from tautrank.engines.task import DEFAULT_COMMITTEE, AnyLoss, Committee, Member, NativeLoss
+from tautrank.errors import (
+    OptionError,
+)
+from tautrank.losses import Loss
+from tautrank.names import Registry, name_of
+
+
+@dataclass(frozen=True)
+class CommitteeOptions:
+    """What is typed of a committee: the fields of `Committee`, with losses that are to be read.
+
+    Args:
+        of: the losses, in one text with ``|`` between them, or as a sequence.
+        members: as in `Committee`.
+        weights: as in `Committee`.
+    """
+
+    name: ClassVar[str]
+
+    of: Any = DEFAULT_COMMITTEE
+    members: int = 1
+    weights: str = "equal"
+
+    def read(self) -> Committee:
+        """Return the committee."""
+        losses = self.of.split("|") if isinstance(self.of, str) else self.of
+        if not isinstance(losses, list | tuple) or not losses:
+            found = "an empty list" if losses in ([], ()) else f"the committee {self.of!r}"
+            raise OptionError(f"loss: found {found}; expected at least one loss")
+        return Committee(tuple(map(_read_loss_of_committee, losses)), self.members, self.weights)
+
+
+COMMITTEES: Registry[CommitteeOptions] = Registry(
+    CommitteeOptions, "loss", "'committee' or 'committee(members=2)'"
+)
+"""The one name of a committee, read by the grammar of losses."""
+COMMITTEES.register("committee")(CommitteeOptions)
+
+
+def read_loss(given: Any) -> AnyLoss:
+    """Return the loss a user means.
+
+    Args:
+        given: a name, a printed loss, a `Loss`, or ``tool:objective``; ``"committee"``, or a
+            sequence of losses, for several that are added up.
+
+    >>> read_loss("ndcg-loss2++(k=5)"), read_loss("catboost:yetirank")
+    (ndcg-loss2++(k=5), NativeLoss(tool='catboost', objective='YetiRank'))
+    >>> read_loss("lambdarnk")
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: unknown loss 'lambdarnk'; did you mean 'lambdarank'? (known: ...)
+    >>> read_loss("lightgbm:lamdarank")
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: unknown loss 'lightgbm:lamdarank'; did you mean 'lightgbm:lambdarank'? (known: ...)
+    """
+    if isinstance(given, NativeLoss | Committee):
+        return given
+    if isinstance(given, list | tuple):
+        return CommitteeOptions(of=given).read()
+    if isinstance(given, str) and name_of(given) == "committee":
+        return COMMITTEES.make(given).read()
+    return read_member(given)
+
+
+def _read_loss_of_committee(given: Any) -> Member:
+    loss = read_loss(given)
+    if isinstance(loss, Committee):
+        raise OptionError("loss: found a committee in a committee; expected losses")
+    return loss
+
+
+def members_of(loss: AnyLoss) -> Sequence[Loss | NativeLoss]:
+    """Return the losses of a committee, or the one loss.
+
+    Args:
+        loss: what `read_loss` returned.
+
+    >>> members_of(read_loss("mse")), members_of(read_loss("committee(of=mse|xendcg)"))
+    ((mse,), (mse, xendcg))
+    """
+    return (loss,) if isinstance(loss, Loss | NativeLoss) else loss.losses
+
+
+def engine_for(name: str, loss: AnyLoss) -> Engine:
+    """Return the engine that trains a loss: the tool itself for its own objective, else the engine
+    of that name.
+
+    Args:
+        name: one of `TOOLS`.
+        loss: the loss to train.
+
+    >>> engine_for("lightgbm", read_loss("xendcg")).name, engine_for("lightgbm", read_loss("catboost:RMSE")).name
+    ('lightgbm', 'catboost')
+    >>> engine_for("catboost", read_loss("xendcg"))
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: engine: found catboost for the loss xendcg, but CatBoost trains only its own objectives
+    here; expected lightgbm, xgboost, torch, or a loss such as 'catboost:YetiRank'
+    """
+    if not isinstance(loss, Committee):
+        return engine_of_member(name, loss)
+    for member in loss.losses:
+        engine_of_member(name, member)
+    return CommitteeEngine(name)
+
+
+def read_model(tool: str, content: bytes, n_features: int, scale: float) -> FittedModel:
+    """Read a model in a tool's own format.
+
+    Args:
+        tool: the engine.
+        content: what `FittedModel.to_bytes` returned.
+        n_features: number of features that the model must have.
+        scale: what its scores are multiplied by.
+    """
+    is_sum = tool == SeveralModels.tool
+    model_class = SeveralModels if is_sum else engine_named(tool).model_class
+    return model_class.read(content, n_features, scale)
