@@ -15,6 +15,7 @@ import pytest
 from scipy import sparse
 
 import tautrank as tr
+from tautrank.compat import LGBMRanker
 from tautrank.engines.gradients import Gradients, round_to_grid
 from tautrank.errors import DataError
 from tautrank.losses.base import Loss, Objective
@@ -494,7 +495,7 @@ def test_random_thresholds_are_others_for_every_tree_if_the_rate_changes(how):
     data = tr.RankingData.from_arrays(X, np.rint(4 * X[:, 0]), group=[20] * 100)
     rates = [lightgbm.reset_parameter(learning_rate=[0.1 - 0.001 * tree for tree in range(12)])]
     langevin = tr.Langevin(temperature=1e9, shrink_rate=1e-3) if how == "langevin" else None
-    fitted = Ranker(
+    fitted = LGBMRanker(
         "mse", n_estimators=12, num_leaves=2, extra_trees=True, langevin=langevin, verbose=0
     )
     fitted.fit(data, callbacks=rates if how == "rates" else None)
