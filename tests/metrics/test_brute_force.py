@@ -390,7 +390,9 @@ def test_rank_order(ties):
 @pytest.mark.parametrize("ties", ["worst", "expected", "best", "input"])
 def test_bound_metric_gives_the_same_bits(text, ties):
     m = metric(with_cut(text, 2), ties=ties)
-    judge = m.bind(LABELS, OFFSETS)
+    bound_metric = m.bind(LABELS, OFFSETS)
     for scores in (SCORES, [-s if s > NOT_RETRIEVED else s for s in SCORES]):
-        np.testing.assert_array_equal(judge.per_query(scores), m.per_query(scores, LABELS, OFFSETS))
-        assert judge.mean(scores) == m.mean(scores, LABELS, OFFSETS)
+        np.testing.assert_array_equal(
+            bound_metric.per_query(scores), m.per_query(scores, LABELS, OFFSETS)
+        )
+        assert bound_metric.mean(scores) == m.mean(scores, LABELS, OFFSETS)

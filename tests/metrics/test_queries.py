@@ -44,9 +44,9 @@ def test_scattered_rows_are_gathered_as_ranking_data_does(name, ties):
     scores, labels, qid = np.zeros(6)[order], np.array(LABELS)[order], np.array(QID)[order]
     said = "qid: rows of 2 queries are scattered \\(the first is qid a\\); gathered, in the order they appear"
     with pytest.warns(TautrankWarning, match=said):
-        judge = m.bind(labels, qid=qid)
+        bound_metric = m.bind(labels, qid=qid)
     expected = m.per_query(np.zeros(6), LABELS, OFFSETS)[[1, 0, 2]]
-    np.testing.assert_array_equal(judge.per_query(scores), expected)
+    np.testing.assert_array_equal(bound_metric.per_query(scores), expected)
     with pytest.warns(TautrankWarning, match=said):
         data = tr.RankingData.from_arrays(np.zeros((6, 1)), labels, qid)
     np.testing.assert_array_equal(

@@ -115,8 +115,8 @@ class Metric(ABC):
                 Only ``bpref`` and ``judged`` distinguish documents without a judgment, whatever
                 their labels, from those labelled 0.
 
-        >>> judge = metric("ndcg").bind([0, 1])
-        >>> judge.mean([1.0, 2.0]), judge.mean([2.0, 1.0])
+        >>> bound_metric = metric("ndcg").bind([0, 1])
+        >>> bound_metric.mean([1.0, 2.0]), bound_metric.mean([2.0, 1.0])
         (1.0, 0.6309297535714575)
         """
         lists = Lists.of(labels, offsets, qid=qid, group=group, judged=judged)

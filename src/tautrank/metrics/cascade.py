@@ -35,13 +35,13 @@ class _FirstRelevant(BinaryMetric):
         are worth.
         """
 
-    def _judge(self, values: F64) -> F64:
+    def _value_in_order(self, values: F64) -> F64:
         found = values > 0
         first = found.argmax(axis=1)
         hit = found[np.arange(first.size), first]
         return self._earned(hit.astype(np.float64), first + 1.0)
 
-    def _judge_expected(self, groups: TieGroups) -> F64:
+    def _expected_value(self, groups: TieGroups) -> F64:
         rows, width = groups.values.shape
         relevant = groups.sums(groups.values)
         above = groups.positions()
@@ -166,12 +166,12 @@ class ERR(RankedMetric):
         check_each("labels", labels, labels <= self.max_label, expected)
         return np.asarray(gain_values(labels) / 2.0**self.max_label)
 
-    def _judge(self, values: F64) -> F64:
+    def _value_in_order(self, values: F64) -> F64:
         at = values / np.arange(1, values.shape[1] + 1)
         at[:, 1:] *= np.cumprod(1.0 - values[:, :-1], axis=1)
         return np.asarray(at.sum(axis=1))
 
-    def _judge_expected(self, groups: TieGroups) -> F64:
+    def _expected_value(self, groups: TieGroups) -> F64:
         depth = self._depth(groups.values.shape[1])
         above = groups.positions()
         reach = np.ones_like(groups.values)

@@ -59,13 +59,13 @@ class MAP(BinaryMetric):
             else np.minimum(relevant, self.k)
         )
 
-    def _judge(self, values: F64) -> F64:
+    def _value_in_order(self, values: F64) -> F64:
         found = np.cumsum(values, axis=1)
         found *= values
         found /= np.arange(1, values.shape[1] + 1)
         return np.asarray(found.sum(axis=1))
 
-    def _judge_expected(self, groups: TieGroups) -> F64:
+    def _expected_value(self, groups: TieGroups) -> F64:
         # Position x of a tie of t documents, r of them relevant, holds a relevant one with chance
         # r/t; given that, each of the x-1 above it in the tie is one of the t-1 others, r-1 of
         # which are relevant.

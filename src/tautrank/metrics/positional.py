@@ -46,10 +46,10 @@ class _Positional(RankedMetric):
         """Return how many documents each query has in the first ``k`` ranks, at least 1."""
         return np.clip(query_sums(scores > -np.inf, offsets), 1.0, self.k)
 
-    def _judge(self, values: F64) -> F64:
+    def _value_in_order(self, values: F64) -> F64:
         return np.asarray((values * self._rank_weights(values.shape[1])).sum(axis=1))
 
-    def _judge_expected(self, groups: TieGroups) -> F64:
+    def _expected_value(self, groups: TieGroups) -> F64:
         depth = self._depth(groups.values.shape[1])
         weights = np.zeros_like(groups.values)
         weights[:, :depth] = self._rank_weights(depth)
@@ -77,7 +77,7 @@ class _Gained(_Positional):
             depth = block.width if self.k is None else min(self.k, block.width)
             best = np.negative(block.matrix(values, 0.0))
             best.sort(axis=1)
-            # The same sum as in _judge, so that a perfect ranking is worth 1 to the last bit.
+            # The same sum as in _value_in_order, so that a perfect ranking is worth 1 to the last bit.
             products = np.negative(best[:, :depth]) * discount_values(depth, self.discount)
             ideal[block.queries] = products.sum(axis=1)
         return ideal

@@ -1,4 +1,4 @@
-"""Metrics of a ranking: sort each list, then judge its documents in rank order; `ListMetric` for
+"""Metrics of a ranking: sort each list, then take its documents in rank order; `ListMetric` for
 those of your own.
 
 DCG, NDCG, ERR and MRR are also one model of a reader who goes down the list, which is what losses
@@ -42,8 +42,8 @@ class RankedMetric(Metric):
     """A metric that depends on the scores through the ranking alone.
 
     A subclass computes the value of a document (``_document_values``), the metric of a row of such
-    values in rank order (``_judge``), its exact mean over the orders of tied documents
-    (``_judge_expected``), and what to divide by (``_norms``).
+    values in rank order (``_value_in_order``), its exact mean over the orders of tied documents
+    (``_expected_value``), and what to divide by (``_norms``).
 
     Args:
         k: number of ranks that count; None for the full list.
@@ -67,12 +67,12 @@ class RankedMetric(Metric):
         """
 
     @abstractmethod
-    def _judge(self, values: F64) -> F64:
+    def _value_in_order(self, values: F64) -> F64:
         """Return one number per row of document values in rank order, cut at ``_depth``."""
 
     @abstractmethod
-    def _judge_expected(self, groups: TieGroups) -> F64:
-        """Return the mean of ``_judge`` over every order inside the tie groups, one number per
+    def _expected_value(self, groups: TieGroups) -> F64:
+        """Return the mean of ``_value_in_order`` over every order inside the tie groups, one number per
         row.
         """
 
@@ -106,14 +106,14 @@ class RankedMetric(Metric):
                 in_order = values.take(block.starts[:, None] + order[:, :depth], mode="clip")
                 if hide:
                     in_order[head == np.inf] = 0.0
-                row_values = self._judge(in_order)
+                row_values = self._value_in_order(in_order)
                 if tied.size:
                     some = order[tied]
                     sorted_keys = np.take_along_axis(keys[tied], some, axis=1)
                     in_order = values.take(block.starts[tied, None] + some, mode="clip")
                     if hide:
                         in_order[sorted_keys == np.inf] = 0.0
-                    row_values[tied] = self._judge_expected(TieGroups.of(sorted_keys, in_order))
+                    row_values[tied] = self._expected_value(TieGroups.of(sorted_keys, in_order))
                 result[block.queries] = row_values
             return self._normalise(result, norms, scores, offsets)
 
