@@ -27,8 +27,8 @@ from tautrank.experiments.compare import DEFAULT_LOSSES, compare_splits, compari
 from tautrank.significance.systems import (
     Parts,
     errors_of,
-    judge,
     parts_of,
+    parts_test,
     resampled_systems_test,
     systems_test,
 )
@@ -148,7 +148,7 @@ def simulated(query: F64, rest: F64, shape: tuple[int, int, int]) -> dict[tuple[
     # The shortcut is the test itself.
     whole = systems_test(values + effects[:, :, None], SCENARIOS[scenario])
     np.testing.assert_allclose(
-        whole.p_values, judge(moved, SCENARIOS[scenario]).p_values, rtol=1e-6
+        whole.p_values, parts_test(moved, SCENARIOS[scenario]).p_values, rtol=1e-6
     )
     return {key: count / REPLICATIONS for key, count in counts.items()}
 

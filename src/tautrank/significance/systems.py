@@ -134,7 +134,7 @@ def systems_test(
         raise DataError(
             f"values: found a value of query {uneven[0]} in some runs only; expected {expected}"
         )
-    return judge(parts_of(x), overlap, baseline, level)
+    return parts_test(parts_of(x), overlap, baseline, level)
 
 
 def resampled_systems_test(
@@ -172,7 +172,7 @@ def resampled_systems_test(
     >>> resampled_systems_test(np.where(rng.random((20, 100)) < 0.2, values, np.nan), baseline=0)
     <systems test: 1 of 2 pairs differ at 0.05 after Holm; 20 runs, 100 queries, detectable difference 0.0121>
     """
-    return judge(parts_of(_checked(values, "trials")), overlap, baseline, level)
+    return parts_test(parts_of(_checked(values, "trials")), overlap, baseline, level)
 
 
 @dataclass(frozen=True)
@@ -322,13 +322,13 @@ def errors_of(parts: Parts, overlap: float = 0.0) -> tuple[F64, F64]:
     return np.where(varies, np.sqrt(np.maximum(v, 0.0)), 0.0), degrees
 
 
-def judge(
+def parts_test(
     parts: Parts, overlap: float = 0.0, baseline: int | None = None, level: float = 0.05
 ) -> SystemsTest:
     """Carry out `systems_test` on the parts of its values.
 
     >>> values = np.random.default_rng(0).normal(size=(2, 5, 9))
-    >>> bool(judge(parts_of(values)).p_values[0, 1] == systems_test(values).p_values[0, 1])
+    >>> bool(parts_test(parts_of(values)).p_values[0, 1] == systems_test(values).p_values[0, 1])
     True
     """
     level, systems = fraction("level", level), parts.means.size
