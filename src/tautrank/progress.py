@@ -91,11 +91,11 @@ class Bar:
 
     Args:
         label: the name of the work.
-        unit: what is counted; without one the bar shows no numbers.
+        shows_count: whether to show how much is done as numbers.
         console: Rich's console to draw on; by default a new one on standard error.
     """
 
-    def __init__(self, label: str = "", unit: str = "", console: Any = None) -> None:
+    def __init__(self, label: str = "", *, shows_count: bool = True, console: Any = None) -> None:
         from rich.console import Console
         from rich.progress import (
             BarColumn,
@@ -109,7 +109,7 @@ class Bar:
         columns: list[ProgressColumn] = [BarColumn(), TimeRemainingColumn()]
         if label:
             columns.insert(0, TextColumn("{task.description}", markup=False))
-        if unit:
+        if shows_count:
             columns.insert(-1, MofNCompleteColumn())
         columns.append(TextColumn("{task.fields[text]}", markup=False))
         self._bar = Progress(
@@ -161,6 +161,7 @@ def show_progress(
     unit: str = "",
     *,
     verbose: int | None = None,
+    shows_count: bool = True,
     n_lines: int | None = None,
     console: Any = None,
 ) -> Iterator[Progress]:
@@ -168,9 +169,10 @@ def show_progress(
 
     Args:
         label: the name of the work.
-        unit: what is counted, such as ``trees``.
+        unit: what lines count, such as ``trees``.
         verbose: 0 or less for silence, 1 for a bar on a terminal or in a notebook and lines
             elsewhere, None for the bar alone.
+        shows_count: whether a bar shows how much is done as numbers.
         n_lines: about how many lines to write in all; None for one per update.
         console: Rich's console to draw on; by default a new one on standard error.
 
@@ -187,7 +189,7 @@ def show_progress(
     if not is_wanted:
         yield Silent()
     elif is_watched:
-        with Bar(label, unit, console) as bar:
+        with Bar(label, shows_count=shows_count, console=console) as bar:
             yield bar
     else:
         yield Lines(label, unit, n_lines)

@@ -81,7 +81,7 @@ def show_reading(label: str) -> AbstractContextManager[Progress]:
     Args:
         label: what is done.
     """
-    return show_progress(label, console=ERR)
+    return show_progress(label, shows_count=False, console=ERR)
 
 
 @contextmanager
@@ -92,7 +92,7 @@ def show_trainings(label: str = "", *, hint: str = "") -> Iterator[ProgressCount
         label: the name of the work.
         hint: where finished trainings are kept and how to continue, for a user who interrupts them.
     """
-    with show_progress(label, "trainings", verbose=1, console=ERR) as progress:
+    with show_progress(label, verbose=1, console=ERR) as progress:
         count = ProgressCount(progress)
         try:
             yield count
