@@ -37,7 +37,7 @@ def test_compare_a_folder_over_its_folds(search, capsys):
 
 
 def test_ctrl_c_in_a_comparison_keeps_what_is_finished(search):
-    command = "compare train.txt --test test.txt -l mse,listnet --repeats 200 --trees 20 --workers 2 --results kept"
+    command = "compare train.txt --test test.txt -l mse,listnet --repeats 200 --trees 20 --workers 2 --store kept"
     said = interrupt(command, "2/400 ")
     found = re.search(
         r"^stopped: (\d+) of 400 trainings are kept in kept; the same command continues", said, re.M

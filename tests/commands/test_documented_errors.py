@@ -78,8 +78,8 @@ def tune(**options: object) -> object:
 
 
 def tuned_with_another_seed() -> object:
-    tune(storage="tune.db")
-    return tune(storage="tune.db", seed=4)
+    tune(store="tune.db")
+    return tune(store="tune.db", seed=4)
 
 
 def judged(
@@ -220,7 +220,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "tune.db: holds another search, with seed 3; found 4, expected the same, or another file": tuned_with_another_seed,
     "space: found no trial that can be trained, trial 0 failed: langevin: shrink_rate=20 times learning_rate=0.1 is 2; expected less than 1": lambda: tune(space={"langevin.shrink_rate": ("choice", 20.0)}, learning_rate=0.1),
     "num_leaves: found a range from 9 to 2; expected the lower end first": lambda: tune(space={"num_leaves": ("int", 9, 2)}),
-    "storage: found the address 'sqlite:///tune.db'; expected a file, such as tune.db": lambda: tune(storage="sqlite:///tune.db"),
+    "store: found the address 'sqlite:///tune.db'; expected a file, such as tune.db": lambda: tune(store="sqlite:///tune.db"),
     "xe-table1.db: holds trials on other data; expected a store of this run (another --store, or 'tautrank study resume' to go on with that one)": study_on_other_data,
     "xe-table1.db: found another run of it (process ...); expected one at a time...": study_twice,
     "nothing.db: found no such file; expected a store of trials": lambda: typed("study", "resume", "nothing.db"),

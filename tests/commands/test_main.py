@@ -66,7 +66,7 @@ WRONG = [
     (f"{TUNE} --timeout -1", "timeout: found -1.0; expected a number above 0"),
     (f"{TUNE} --param num_leafs=3", "unknown parameter of lightgbm 'num_leafs'"),
     (f"{TUNE} --model no/best.taut", "no/best.taut: cannot be written (No such file or directory)"),
-    (f"{TUNE} --storage valid.txt", "valid.txt: is not a whole SQLite file"),
+    (f"{TUNE} --store valid.txt", "valid.txt: is not a whole SQLite file"),
     (f"study run xe-tabel1 {DATA}", "unknown study 'xe-tabel1'; did you mean 'xe-table1'?"),
     ("study run xe-table1", "--data: found none; expected a folder, a file, or "),
     ("study run xe-table1 --data simulated:mslr", "--data: found 'simulated:mslr'; expected"),

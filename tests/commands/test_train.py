@@ -268,7 +268,7 @@ def test_columns_of_tables_are_found_by_name(tmp_path, monkeypatch, capsys):
         )
     assert (
         "fewer.csv: found no column 'a'"
-        in run(capsys, "compare train.csv --test fewer.csv --results r")[2]
+        in run(capsys, "compare train.csv --test fewer.csv --store r")[2]
     )
 
 

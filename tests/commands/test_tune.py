@@ -22,7 +22,9 @@ def test_the_command_finds_saves_prints_and_says_how_to_train_the_same(search, c
     }
     Path("space.json").write_text(json.dumps(space))
     # The command that trains the same must read the files in the same way.
-    command = f"{COMMAND} --loss ndcg-loss2++ --space space.json --trials 7 --storage tune.db --zero-based"
+    command = (
+        f"{COMMAND} --loss ndcg-loss2++ --space space.json --trials 7 --store tune.db --zero-based"
+    )
     code, out, err = run(capsys, f"{command} --model best.taut")
     assert code == 0
     assert "7/7 trial 6" in err
@@ -62,7 +64,7 @@ def test_the_plan_is_checked_once(search, monkeypatch, capsys):
 
 
 def test_ctrl_c_shows_the_best_so_far_and_how_to_continue(search):
-    said = interrupt(f"{COMMAND} --trials 5000 --storage tune.db", "2/5000")
+    said = interrupt(f"{COMMAND} --trials 5000 --store tune.db", "2/5000")
     assert "best so far: loss=lambdarank" in said
     assert "of 5000 trials; the same command continues from tune.db" in " ".join(said.split())
     assert not Path("tune.db.lock").exists()

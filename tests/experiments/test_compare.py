@@ -338,7 +338,7 @@ def test_a_killed_comparison_leaves_readable_results_and_goes_on(tmp_path):
     tr.write_letor(test, tmp_path / "test.txt")
     options = "train.txt --test test.txt -l mse,listnet,xendcg -m ndcg@5 --repeats 4 --trees 100 --early-stopping 0"
     command = [sys.executable, "-m", "tautrank.commands.main", "compare", *options.split()]
-    command += ["--workers", "1", "--results", "out", "--json"]
+    command += ["--workers", "1", "--store", "out", "--json"]
     process = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

@@ -45,7 +45,7 @@ BAD = [
     ({"seed": -1}, "seed: found -1; expected a whole number of at least 0"),
     ({"fixed": {"min_dat_in_leaf": 3}}, "unknown parameter of lightgbm 'min_dat_in_leaf'"),
     ({"fixed": {"n_estimators": 0}}, "n_estimators: found 0; expected a whole number of at least 1"),
-    ({"storage": "/no/such/folder/x.db"}, "storage: /no/such/folder/x.db: cannot be written (No such file or directory); expected a file"),
+    ({"store": "/no/such/folder/x.db"}, "store: /no/such/folder/x.db: cannot be written (No such file or directory); expected a file"),
 ]  # fmt: skip
 
 

@@ -178,10 +178,10 @@ def test_an_interrupted_search_continues_as_if_it_had_not_been(
 
         monkeypatch.setattr(Proposer, "falls_behind", press_ctrl_c)
         with pytest.raises(SearchInterrupted) as stopped:
-            tr.tune(*parts, storage=tmp_path / "tune.db", **search)
+            tr.tune(*parts, store=tmp_path / "tune.db", **search)
         assert [t.number for t in stopped.value.result.trials] == list(range(number))
         monkeypatch.undo()
-    assert timeless(tr.tune(*parts, storage=tmp_path / "tune.db", **search)) == timeless(whole)
+    assert timeless(tr.tune(*parts, store=tmp_path / "tune.db", **search)) == timeless(whole)
     assert [path.name for path in tmp_path.iterdir()] == ["tune.db"]
     assert whole.ranker is None
 
@@ -200,21 +200,21 @@ def killed(self, trial, told):
 
 Proposer.falls_behind = killed
 parts = tr.simulate.simulate_web_search(60, n_features=16, mean_length=10, seed=1).split([0.6, 0.4])
-tr.tune(*parts, storage=sys.argv[1], **eval(sys.argv[2]))
+tr.tune(*parts, store=sys.argv[1], **eval(sys.argv[2]))
 """
 
 
 def test_a_killed_search_continues_as_if_it_had_not_been(parts, found, tmp_path):
-    storage = tmp_path / "a search?.db"
+    store = tmp_path / "a search?.db"
     process = subprocess.run(
-        [sys.executable, "-c", KILLED, str(storage), repr(SEARCH)], capture_output=True
+        [sys.executable, "-c", KILLED, str(store), repr(SEARCH)], capture_output=True
     )
     assert process.returncode == -signal.SIGKILL, process.stderr.decode()
     progress = RecordedProgress()
-    again = tr.tune(*parts, storage=storage, progress=progress, **SEARCH)
+    again = tr.tune(*parts, store=store, progress=progress, **SEARCH)
     assert progress.updates[0] == (4, 9, "continuing after 4 trials")
     assert timeless(again) == timeless(found)
-    fewer = tr.tune(*parts, storage=storage, **{**SEARCH, "n_trials": 6})
+    fewer = tr.tune(*parts, store=store, **{**SEARCH, "n_trials": 6})
     assert timeless(fewer) == timeless(found)[:6]
 
 
@@ -222,16 +222,16 @@ def test_several_processes_find_the_same_and_one_that_dies_loses_only_its_trial(
     parts, tmp_path, monkeypatch
 ):
     search = {**SEARCH, "n_trials": 5, "refit": None}  # the first five are never pruned
-    storage = tmp_path / "tune.db"
+    store = tmp_path / "tune.db"
     with monkeypatch.context() as patch:
         patch.setattr(
             "tautrank.experiments.tune.run_search_trial",
             dying_workers.dies_of_the_second_tuning_trial,
         )
-        two = tr.tune(*parts, storage=storage, workers=2, **{**search, "n_jobs": 2})
+        two = tr.tune(*parts, store=store, workers=2, **{**search, "n_jobs": 2})
     whole = timeless(tr.tune(*parts, **search))
     assert timeless(two) == [trial for trial in whole if trial.number != 1]
-    assert timeless(tr.tune(*parts, storage=storage, **search)) == whole
+    assert timeless(tr.tune(*parts, store=store, **search)) == whole
 
 
 FEW = {**SEARCH, "n_trials": 1, "n_estimators": 1, "refit": None}
@@ -254,17 +254,17 @@ FEW = {**SEARCH, "n_trials": 1, "n_estimators": 1, "refit": None}
         ({"prune": False}, "with pruning True; found False"),
     ],
 )
-def test_the_storage_of_another_search_is_refused(parts, tmp_path, changed, said):
-    storage = tmp_path / "tune.db"
-    tr.tune(*parts, storage=storage, **FEW)
+def test_the_store_of_another_search_is_refused(parts, tmp_path, changed, said):
+    store = tmp_path / "tune.db"
+    tr.tune(*parts, store=store, **FEW)
     with pytest.raises(DataError) as refused:
-        tr.tune(*parts, storage=storage, **{**FEW, **changed})
+        tr.tune(*parts, store=store, **{**FEW, **changed})
     assert said in str(refused.value)
-    assert str(refused.value).startswith(f"{storage}: ")
+    assert str(refused.value).startswith(f"{store}: ")
     with pytest.raises(
         DataError, match="holds another search, on other data; expected the same data"
     ):
-        tr.tune(parts[1], parts[0], storage=storage, **FEW)
+        tr.tune(parts[1], parts[0], store=store, **FEW)
 
 
 def test_files_that_hold_something_else_are_refused_and_left_as_they_are(parts, tmp_path):
@@ -279,7 +279,7 @@ def test_files_that_hold_something_else_are_refused_and_left_as_they_are(parts, 
     ):
         before = (tmp_path / file).read_bytes()
         with pytest.raises(DataError, match=said):
-            tr.tune(*parts, storage=tmp_path / file, **FEW)
+            tr.tune(*parts, store=tmp_path / file, **FEW)
         assert (tmp_path / file).read_bytes() == before
 
 
@@ -290,7 +290,7 @@ def test_a_time_limit_ends_a_search(parts, found, tmp_path, monkeypatch):
     seconds = itertools.count()
     clock = types.SimpleNamespace(monotonic=lambda: next(seconds), perf_counter=time.perf_counter)
     monkeypatch.setattr("tautrank.experiments.tune.time", clock)
-    search = {**SEARCH, "storage": tmp_path / "tune.db"}
+    search = {**SEARCH, "store": tmp_path / "tune.db"}
     with pytest.raises(
         OptionError, match=r"timeout: found no trial that ended in 20 seconds; expected more time"
     ):

@@ -543,7 +543,7 @@ def test_compare_in_worker_processes_knows_the_loss_and_notices_when_it_changes(
         2,
         "--jobs",
         2,
-        "--results",
+        "--store",
         tmp_path / "results",
         "--json",
     ]

@@ -260,7 +260,7 @@ def arguments(parts, tmp_path):
         "-m",
         "ndcg@5",
     ]
-    words += ["--repeats", "2", "--trees", "4", "--workers", "1", "--results", tmp_path / "out"]
+    words += ["--repeats", "2", "--trees", "4", "--workers", "1", "--store", tmp_path / "out"]
     return [str(word) for word in words]
 
 

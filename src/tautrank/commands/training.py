@@ -281,7 +281,7 @@ def compare(
     all_pairs: bool = flag(
         "Compare every two systems, not only each with the baseline.", "--all-pairs"
     ),
-    results: Path = option(
+    store: Path = option(
         "File of finished trainings; the same command continues it.", Path("tautrank-results.db")
     ),
     training: Training,
@@ -352,11 +352,11 @@ def compare(
         splits = _splits(Path(data[0]), valid, test, fold, reading)
         how: dict[str, Any] = {
             "seed": training.seed,
-            "store": results,
+            "store": store,
             "n_jobs": training.jobs,
             **tested,
         }
-        hint = f" in {results}; the same command continues from there"
+        hint = f" in {store}; the same command continues from there"
         with show_trainings(hint=hint) as progress:
             result = compare_splits(declared, splits, **how, workers=workers, progress=progress)
     # The command line, ready to paste into a shell; None if `main` did not start it.
@@ -371,7 +371,7 @@ def compare(
     else:
         show(result, result.note())
         if not runs:
-            say(f"All trainings: {results}")
+            say(f"All trainings: {store}")
         if report is not None:
             say(f"Report: {report}")
 
@@ -447,13 +447,13 @@ def tune(
         "Loss, or losses to choose from; default lambdarank.", "--loss", "-l"
     ),
     metric: str = _METRIC,
-    trials: int = option("Number of configurations to try, including those in the storage.", 50),
+    trials: int = option("Number of configurations to try, including those in the store.", 50),
     space: str = option(
         "Search space: default, trees, stochasticrank, or a JSON file of ranges.", "default"
     ),
     sampler: str = option("random, or tpe, which samples near good earlier trials.", "random"),
     prune: bool = option("Stop a trial early if it is worse than the others.", True),
-    storage: Path | None = option(
+    store: Path | None = option(
         "File that stores all trials; running the command again continues from it."
     ),
     timeout: float | None = option("Time limit in seconds."),
@@ -469,7 +469,7 @@ def tune(
 ) -> None:
     """Search for the parameters that rank best on validation data. Needs Optuna.
 
-    Example: tautrank tune train.txt --valid vali.txt --loss lambdarank --storage tune.db --model
+    Example: tautrank tune train.txt --valid vali.txt --loss lambdarank --store tune.db --model
     best.taut
     """
     from tautrank.experiments.search import plan_search
@@ -486,7 +486,7 @@ def tune(
         "n_trials": trials,
         "timeout": timeout,
     }
-    how |= {"seed": training.seed, "n_jobs": training.jobs, "workers": workers, "storage": storage}
+    how |= {"seed": training.seed, "n_jobs": training.jobs, "workers": workers, "store": store}
     how["refit"] = refit if model is not None else None
     plan = plan_search(losses, metric, space_named_or_in_file(space), fixed, **how)
     if model is not None:
@@ -500,9 +500,9 @@ def tune(
         if found.has_best:
             ERR.print(f"best so far: {best_text(found)}")
             ERR.print(found.table())
-        how_to_continue = "nothing is kept (with --storage FILE the same command would continue)"
-        if storage is not None:
-            how_to_continue = f"the same command continues from {storage}"
+        how_to_continue = "nothing is kept (with --store FILE the same command would continue)"
+        if store is not None:
+            how_to_continue = f"the same command continues from {store}"
         ERR.print(f"stopped after {len(found.trials)} of {trials} trials; {how_to_continue}")
         raise typer.Exit(130) from None
     if result.ranker is not None and model is not None:

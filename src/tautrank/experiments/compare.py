@@ -165,7 +165,7 @@ def compare_splits(
         workers = job_count(n_jobs) if size < _SMALL else 1
     chosen, source = choose_workers(workers), DataSource((MEMORY,), held=tuple(splits))
     plan = Plan(**settle(declared, source, declared.planned(Budget())), seed=whole("seed", seed, 0))
-    bar = show_progress("trainings", "trainings") if progress is None else nullcontext(progress)
+    bar = show_progress("trainings") if progress is None else nullcontext(progress)
     with Store(None if store is None else Path(store), kind="comparison") as opened, bar as shown:
         run_waiting(plan, opened, chosen, shown, threads=max(1, job_count(n_jobs) // workers))
         return Comparison(**Gathered(plan, opened).fields(), alpha=alpha, pairs=pairs)

@@ -50,7 +50,7 @@ class SearchPlan:
             limit.
         n_jobs: The number of threads in all, which the processes share.
         workers: The number of processes that train in parallel.
-        storage: The file that keeps the trials; None keeps nothing.
+        store: The file that keeps the trials; None keeps nothing.
         refit: The data for the final training of the best model: ``train``, ``train+valid``, or
             None for no training.
     """
@@ -66,7 +66,7 @@ class SearchPlan:
     timeout: float | None = field(default=None, metadata=checked_by(real, above=True))
     n_jobs: int | None = None
     workers: int = field(default=1, metadata=checked_by(whole, least=1))
-    storage: PathLike | None = None
+    store: PathLike | None = None
     refit: str | None = field(
         default="train", metadata=checked_by(choice, known=("train", "train+valid"))
     )
@@ -74,16 +74,16 @@ class SearchPlan:
     def __post_init__(self) -> None:
         check_fields(self)
         job_count(self.n_jobs)
-        if self.storage is not None and "://" in os.fspath(self.storage):
+        if self.store is not None and "://" in os.fspath(self.store):
             raise OptionError(
-                f"storage: found the address '{self.storage}'; expected a file, such as tune.db"
+                f"store: found the address '{self.store}'; expected a file, such as tune.db"
             )
-        if self.storage is not None:
+        if self.store is not None:
             try:
-                require_writable(self.storage)
+                require_writable(self.store)
             except DataError as error:
                 raise OptionError(
-                    f"storage: {error}; expected a file that can be written, such as tune.db"
+                    f"store: {error}; expected a file that can be written, such as tune.db"
                 ) from None
 
     @property

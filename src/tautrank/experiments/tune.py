@@ -61,7 +61,7 @@ def tune(
     n_trials: int = 50,
     sampler: str = "random",
     space: str | Mapping[str, Any] | None = None,
-    storage: PathLike | None = None,
+    store: PathLike | None = None,
     prune: bool = True,
     n_jobs: int | None = None,
     workers: int = 1,
@@ -88,7 +88,7 @@ def tune(
         train, valid: The data to train and to validate on.
         loss: The loss, as `Ranker` takes it, or several to choose from.
         metric: The metric to optimise; it also stops each training early.
-        n_trials: The number of trials, including those that the storage holds.
+        n_trials: The number of trials, including those that the store holds.
         sampler: ``"random"``, or ``"tpe"``, which samples near good earlier trials.
         space: Ranges by name: parameters of `Ranker` and of its engine, ``loss.NAME`` for
             parameters of the loss, ``langevin.temperature`` and ``langevin.shrink_rate``; each
@@ -97,7 +97,7 @@ def tune(
             (also None: the parameters of trees and of the loss that matter most), ``"trees"``, or
             ``"stochasticrank"``, the one of that paper. A space with a name leaves out what is
             fixed.
-        storage: A file that keeps every trial, to continue from.
+        store: A file that keeps every trial, to continue from.
         prune: Whether to stop a trial when its best value, from a quarter of the trees on, is below
             the median of the completed trials after as many trees. The first five trials are never
             stopped.
@@ -130,7 +130,7 @@ def tune(
         "timeout": timeout,
         "seed": seed,
     }
-    how |= {"n_jobs": n_jobs, "workers": workers, "storage": storage, "refit": refit}
+    how |= {"n_jobs": n_jobs, "workers": workers, "store": store, "refit": refit}
     return run_search(plan_search(loss, metric, space, fixed, **how), train, valid, progress)
 
 
@@ -149,7 +149,7 @@ class SearchInterrupted(KeyboardInterrupt):
 def run_search(
     plan: SearchPlan, train: RankingData, valid: RankingData, progress: Progress | None = None
 ) -> Tuning:
-    """Run the trials of a plan that its storage does not hold yet, and train the best model.
+    """Run the trials of a plan that its store does not hold yet, and train the best model.
 
     Args:
         plan: The search.
@@ -159,7 +159,7 @@ def run_search(
     check_data(plan, train, valid)
     deadline = None if plan.timeout is None else time.monotonic() + plan.timeout
     data = Splits(train, valid, train.subset([]))
-    spec = plan.spec("" if plan.storage is None else fingerprint_of(data))
+    spec = plan.spec("" if plan.store is None else fingerprint_of(data))
     ended: dict[int, TunedTrial] = {}
     unfinished = ""
     progress = progress or Silent()
@@ -288,7 +288,7 @@ def _nothing_found(found: Tuning, unfinished: str) -> Exception:
 
 def _open_store(plan: SearchPlan, spec: Mapping[str, Any]) -> Store:
     """Open the store of a search; one that holds anything else is refused."""
-    path = None if plan.storage is None else Path(plan.storage)
+    path = None if plan.store is None else Path(plan.store)
     store = Store(path, {_SEARCH: canonical(spec)}, kind="search")
     found = json.loads(store.meta[_SEARCH])
     if found != spec:
