@@ -201,7 +201,10 @@ RULES: dict[str, Callable[[Case], tuple[int, F64]]] = {
     f"all {TREES} trees": lambda case: (TREES - 1, case.test),
     "peak by cross-validation": lambda case: (peak(case.others), case.test),
     "stop at the peak, refit": lambda case: (peak(case.valid), case.refit),
-    "peak by cross-validation, refit (refit=True)": lambda case: (peak(case.others), case.refit),
+    "peak by cross-validation, refit (cross_validate_trees=True)": lambda case: (
+        peak(case.others),
+        case.refit,
+    ),
     "smoothed peak by cross-validation, refit": lambda case: (
         peak(case.others, WIDTHS[0]),
         case.refit,

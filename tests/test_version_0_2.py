@@ -126,3 +126,23 @@ def test_study_is_resumed(store: Path) -> None:
     assert len(trials_before) == 3
     assert finished_trials(store) == trials_before
     assert result.failures == ()
+
+
+def test_trees_chosen_by_cross_validation_are_found_again_under_their_name_in_0_2(
+    tmp_path: Path,
+) -> None:
+    data = tr.simulate.simulate_web_search(24, n_features=16, mean_length=6, seed=0)
+    store = tmp_path / "store.db"
+
+    tr.compare(
+        *data.split([0.5, 0.25, 0.25], seed=0),
+        losses=["mse"],
+        metrics=["ndcg@5"],
+        repeats=1,
+        n_estimators=2,
+        cross_validate_trees=True,
+        store=store,
+    )
+
+    (specification,) = [row[2] for row in finished_trials(store)]
+    assert '"refit":true' in specification.replace(" ", "")

@@ -98,9 +98,9 @@ def truth(name: str, value: object, expected: str = "True or False") -> bool:
         value: the value given.
         expected: the two as a user writes them, for the error.
 
-    >>> truth("refit", "yes")
+    >>> truth("eval_train", "yes")
     Traceback (most recent call last):
-    tautrank.errors.OptionError: refit: found 'yes'; expected True or False
+    tautrank.errors.OptionError: eval_train: found 'yes'; expected True or False
     """
     if not isinstance(value, bool | np.bool_):
         raise OptionError(f"{name}: found {value!r}; expected {expected}")

@@ -191,7 +191,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "propensities: the loss lambdarank has no use for them; expected listnet or xendcg": lambda: tr.Ranker().fit(X, Y, QID, propensities=np.ones(120)),
     "propensities[3] (query 1, document 0): found 0; expected a number above 0 and at most 1": lambda: tr.Ranker("listnet").fit(X, Y, QID, propensities=np.arange(120) != 3),
     "bagging_by_query: goss samples documents by their gradients; expected one of the two": lambda: fit(boosting="goss", bagging_by_query=True),
-    "refit: found init_model, which may have seen every query; expected one of the two": lambda: tr.Ranker(refit=True).fit(DATA, init_model=fit()),
+    "cross_validate_trees: found init_model, which may have seen every query; expected one of the two": lambda: tr.Ranker(cross_validate_trees=True).fit(DATA, init_model=fit()),
     "loss: found an empty list; expected at least one loss": lambda: fit(loss=[]),
     "weights: found 40 validation queries; expected at least 500 to fit weights to, or weights=equal": lambda: tr.Ranker("committee(weights=fitted)").fit(DATA, DATA),
     "list_features: found 'auto' without validation data; expected an eval_set to choose by": lambda: fit(list_features="auto"),

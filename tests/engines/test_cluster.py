@@ -269,7 +269,7 @@ def test_unlike_columns_other_versions_and_what_a_cluster_cannot_train(
             },
             "loss xgboost:rank:ndcg: needs features in memory": {"loss": "xgboost:rank:ndcg"},
             "list_features: needs features in memory": {"list_features": True},
-            "refit: needs features in memory": {"refit": True},
+            "cross_validate_trees: needs features in memory": {"cross_validate_trees": True},
         }
         for sentence, given in refused.items():
             with pytest.raises(OptionError, match=sentence):

@@ -22,7 +22,7 @@ FEW = {
 
 @pytest.fixture(scope="module")
 def refitted() -> tr.Ranker:
-    return tr.Ranker("xendcg", refit=True, eval_train=True, **FEW).fit(TRAIN, VALID)
+    return tr.Ranker("xendcg", cross_validate_trees=True, eval_train=True, **FEW).fit(TRAIN, VALID)
 
 
 def by_hand(data: tr.RankingData) -> tuple[int, list[float]]:
@@ -65,9 +65,11 @@ def test_all_queries_may_be_training_data_with_weights(refitted: tr.Ranker) -> N
     both = tr.RankingData.concat([TRAIN, VALID], repeated="separate")
     ones = np.ones(both.n_queries)
     for jobs in (1, 2):
-        same = tr.Ranker("xendcg", refit=True, n_jobs=jobs, **FEW).fit(both, weights=ones)
+        same = tr.Ranker("xendcg", cross_validate_trees=True, n_jobs=jobs, **FEW).fit(
+            both, weights=ones
+        )
         np.testing.assert_array_equal(same.predict(VALID), refitted.predict(VALID))
-    heavy = tr.Ranker("xendcg", refit=True, **FEW).fit(
+    heavy = tr.Ranker("xendcg", cross_validate_trees=True, **FEW).fit(
         both, weights=ones + np.arange(ones.size) % 3
     )
     assert not np.array_equal(heavy.predict(VALID), refitted.predict(VALID))
@@ -75,7 +77,7 @@ def test_all_queries_may_be_training_data_with_weights(refitted: tr.Ranker) -> N
 
 def test_a_callback_sees_the_mean_of_all_folds_and_may_stop() -> None:
     seen = []
-    ranker = tr.Ranker("mse", refit=True, **FEW)
+    ranker = tr.Ranker("mse", cross_validate_trees=True, **FEW)
     ranker.fit(TRAIN, callbacks=[lambda step: seen.append(step.valid) or len(seen) == 3])
     assert ranker.evals_result_["valid"]["ndcg@3"] == seen
     assert ranker.n_trees_ == 1 + int(np.argmax(seen))
@@ -83,10 +85,12 @@ def test_a_callback_sees_the_mean_of_all_folds_and_may_stop() -> None:
 
 def test_members_of_a_committee_and_other_tools_are_refitted(tmp_path: object) -> None:
     for given in (["mse", "xendcg"], "xgboost:rank:ndcg", "lightgbm:lambdarank"):
-        ranker = tr.Ranker(given, refit=True, **{**FEW, "n_estimators": 4}).fit(TRAIN, VALID)
+        ranker = tr.Ranker(given, cross_validate_trees=True, **{**FEW, "n_estimators": 4}).fit(
+            TRAIN, VALID
+        )
         assert ranker.n_trees_ >= 1
         ranker.save(f"{tmp_path}/model.taut")
-        assert tr.Ranker.load(f"{tmp_path}/model.taut").refit is True
+        assert tr.Ranker.load(f"{tmp_path}/model.taut").cross_validate_trees is True
     assert ranker.best_score_ > 0.5
 
 
@@ -95,14 +99,18 @@ def interrupted(step: object) -> None:
 
 
 WRONG = {
-    "value": ({"refit": "yes"}, {}, "refit: found 'yes'; expected True or False"),
+    "value": (
+        {"cross_validate_trees": "yes"},
+        {},
+        "cross_validate_trees: found 'yes'; expected True or False",
+    ),
     "weights": (
         {},
         {"weights": np.ones(40)},
-        "refit: found weights or propensities, which the validation data does",
+        "cross_validate_trees: found weights or propensities, which the validation data does",
     ),
     "parameter": ({"min_dta": 5}, {}, "unknown parameter of lightgbm 'min_dta'"),
-    "network": ({"engine": "torch"}, {}, "refit: a network has no use for it"),
+    "network": ({"engine": "torch"}, {}, "cross_validate_trees: a network has no use for it"),
 }
 
 
@@ -112,21 +120,27 @@ def test_wrong_use_is_one_sentence(case: str) -> None:
     if case == "network":
         pytest.importorskip("torch")
     with pytest.raises(OptionError, match=sentence):
-        tr.Ranker("mse", **{**FEW, "refit": True, **given}).fit(TRAIN, VALID, **beside)
+        tr.Ranker("mse", **{**FEW, "cross_validate_trees": True, **given}).fit(
+            TRAIN, VALID, **beside
+        )
 
 
 def test_few_queries_other_models_and_interrupts(refitted: tr.Ranker) -> None:
     with pytest.raises(
-        DataError, match="refit: found 3 queries; expected at least 4, for cross-validation"
+        DataError,
+        match="cross_validate_trees: found 3 queries; expected at least 4, for cross-validation",
     ):
-        tr.Ranker("mse", refit=True, **FEW).fit(TRAIN.subset([0, 1, 2]))
+        tr.Ranker("mse", cross_validate_trees=True, **FEW).fit(TRAIN.subset([0, 1, 2]))
     with pytest.raises(
-        OptionError, match="refit: found init_model, which may have seen every query"
+        OptionError, match="cross_validate_trees: found init_model, which may have seen every query"
     ):
-        tr.Ranker("xendcg", refit=True, **FEW).fit(TRAIN, init_model=refitted)
+        tr.Ranker("xendcg", cross_validate_trees=True, **FEW).fit(TRAIN, init_model=refitted)
     with pytest.raises(
-        OptionError, match="refit: found 2 validation sets; expected one, to learn from as well"
+        OptionError,
+        match="cross_validate_trees: found 2 validation sets; expected one, to learn from as well",
     ):
-        tr.Ranker("mse", refit=True, **FEW).fit(TRAIN, eval_set={"a": VALID, "b": VALID})
+        tr.Ranker("mse", cross_validate_trees=True, **FEW).fit(
+            TRAIN, eval_set={"a": VALID, "b": VALID}
+        )
     with pytest.raises(KeyboardInterrupt):
-        tr.Ranker("mse", refit=True, **FEW).fit(TRAIN, callbacks=[interrupted])
+        tr.Ranker("mse", cross_validate_trees=True, **FEW).fit(TRAIN, callbacks=[interrupted])

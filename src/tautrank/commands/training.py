@@ -134,8 +134,9 @@ def train(
         "Loss to optimise, such as 'ndcg-loss2++'; 'committee' for six in one model.", "lambdarank"
     ),
     metric: str = _METRIC,
-    refit: bool = flag(
-        "Choose the number of trees by cross-validation, then train on all queries.", "--refit"
+    cross_validate_trees: bool = flag(
+        "Choose the number of trees by cross-validation, then train on all queries.",
+        "--cross-validate-trees",
     ),
     training: Training,
     learning_rate: float = _LEARNING_RATE,
@@ -174,7 +175,7 @@ def train(
         check_model(init_model)
     how: dict[str, Any] = {
         "langevin": langevin,
-        "refit": refit,
+        "cross_validate_trees": cross_validate_trees,
         "random_state": training.seed,
         "n_jobs": training.jobs,
     }

@@ -39,18 +39,18 @@ def pooled(task: Task) -> Task:
     """
     if task.start is not None:
         raise OptionError(
-            "refit: found init_model, which may have seen every query; expected one of the two"
+            "cross_validate_trees: found init_model, which may have seen every query; expected one of the two"
         )
     if task.valid is None:
         return task
     if len(task.sets) > 1:
         raise OptionError(
-            f"refit: found {len(task.sets)} validation sets; expected one, to learn from as well"
+            f"cross_validate_trees: found {len(task.sets)} validation sets; expected one, to learn from as well"
         )
     if task.weights is not None or task.propensities is not None:
         found = "weights or propensities, which the validation data does not have"
         raise OptionError(
-            f"refit: found {found}; expected all queries as training data, without an eval_set"
+            f"cross_validate_trees: found {found}; expected all queries as training data, without an eval_set"
         )
     every = RankingData.concat([task.train, task.valid], repeated="separate")
     return dataclasses.replace(task, train=every, valid=None, sets=())
@@ -70,7 +70,7 @@ def refitted(
     n = task.train.n_queries
     if n < FOLDS:
         raise DataError(
-            f"refit: found {counted(n, 'query')}; expected at least {FOLDS}, for cross-validation"
+            f"cross_validate_trees: found {counted(n, 'query')}; expected at least {FOLDS}, for cross-validation"
         )
     order = np.random.default_rng(settings.seed).permutation(n)
     patience = settings.early_stopping_rounds or settings.n_estimators

@@ -257,7 +257,7 @@ class Settings:
         rates: learning rate of each tree instead of `learning_rate`: one number per tree, or a
             function of its number.
         langevin: noise on the gradients and shrinkage of the model; None for neither.
-        refit: whether to choose the number of trees by cross-validation and train as many on all
+        cross_validate_trees: whether to choose the number of trees by cross-validation and train as many on all
             queries.
         speed: ``"exact"``, or ``"fast"`` for coarser bins and quantised gradients.
         extra: the engine's own parameters, under its own names.
@@ -280,7 +280,9 @@ class Settings:
     callbacks: tuple[Callback, ...] = ()
     rates: Sequence[float] | Callable[[int], float] | None = None
     langevin: Langevin | None = None
-    refit: bool = field(default=False, metadata=checked_by(truth, expected="True or False"))
+    cross_validate_trees: bool = field(
+        default=False, metadata=checked_by(truth, expected="True or False")
+    )
     speed: str = field(default="exact", metadata=checked_by(choice, known=("exact", "fast")))
     extra: Mapping[str, Any] = field(default_factory=dict)
     bagging: QueryBagging | None = None

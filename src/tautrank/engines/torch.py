@@ -192,7 +192,7 @@ class Torch(SelfTrainingEngine):
         shape = NetworkShape(**chosen)
         given: dict[str, Any] = {
             "categorical_feature": task.categorical or None,
-            "refit": settings.refit or None,
+            "cross_validate_trees": settings.cross_validate_trees or None,
         }
         given |= {
             "langevin": settings.langevin,

@@ -34,7 +34,7 @@ def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Re
         settings: how.
     """
     refuse(engine.wrong_names(task.loss, settings.extra))
-    if settings.refit:
+    if settings.cross_validate_trees:
         task = pooled(task)
     if settings.speed == "fast" and (not engine.has_fast or settings.langevin is not None):
         found = "langevin" if engine.has_fast else engine.written
@@ -75,7 +75,7 @@ def train_model(
         settings: how.
         show: shows the progress of the training.
     """
-    if settings.refit and engine.refits:
+    if settings.cross_validate_trees and engine.refits:
         return refitted(engine, task, settings, show)
     watch = Watch(task, settings, show)
     return train_rounds(engine, task, settings, watch), watch.record()

@@ -25,6 +25,7 @@ from tautrank.json_values import declare, digest, to_json
 from tautrank.losses.own_losses import own_losses
 from tautrank.metrics import metric
 from tautrank.names import name_of
+from tautrank.ranker.stored_names import with_stored_names
 
 PLAIN = "plain"
 """The name of the condition of an experiment that has only one."""
@@ -391,7 +392,7 @@ class Plan:
             spec["draws"] = [self.seed, trial, fold - 1, study.occurrence(index)]
         spec |= {
             "loss": loss,
-            "parameters": to_json(parameters, "plan"),
+            "parameters": to_json(with_stored_names(parameters), "plan"),
             "search": to_json(search, "plan"),
         }
         spec |= {"configurations": self.budget.configurations, "judged": list(study.judged)}

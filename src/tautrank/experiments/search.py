@@ -26,6 +26,7 @@ from tautrank.losses import Loss
 from tautrank.losses.own_losses import own_losses
 from tautrank.metrics import Metric, metric
 from tautrank.ranker.inputs import check_columns
+from tautrank.ranker.stored_names import with_stored_names
 
 PRUNED, UNFINISHED = "pruned", "unfinished"
 _VERSION = 2
@@ -132,7 +133,8 @@ class SearchPlan:
             spec |= {
                 f"space {key}": space[name].to_plain() for name, key in self.keys(loss).items()
             }
-        spec |= {f"parameter {name}": repr(value) for name, value in sorted(self.fixed.items())}
+        fixed = with_stored_names(self.fixed)
+        spec |= {f"parameter {name}": repr(value) for name, value in sorted(fixed.items())}
         # The text of a loss of this library says everything; a loss of the user's own may mean
         # something else tomorrow.
         spec |= {f"code of {own.name}": own.code for own in own_losses([*self.losses, self.metric])}

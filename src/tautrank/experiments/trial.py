@@ -30,6 +30,7 @@ from tautrank.json_values import canonical, from_json, or_none
 from tautrank.losses.own_losses import OwnLoss, import_own
 from tautrank.metrics import Metric, metric
 from tautrank.metrics.base import mean_over_queries
+from tautrank.ranker.stored_names import with_present_names
 
 
 def no_answer(*_: Any) -> None:
@@ -98,9 +99,8 @@ def run_trial(spec: Mapping[str, Any], around: Surroundings | None = None) -> di
     best: tuple[float, tautrank.Ranker, dict[str, Any], _Values, bool] | None = None
     tried = []
     for configuration in _configurations(spec):
-        ranker = tautrank.Ranker(
-            metric=metrics[0], **parameters_of({"loss": spec["loss"], **configuration}, fixed)
-        )
+        parameters = parameters_of({"loss": spec["loss"], **configuration}, fixed)
+        ranker = tautrank.Ranker(metric=metrics[0], **with_present_names(parameters))
         ranker.fit(splits.train, splits.valid)
         valid = mean_over_queries(_per_query(ranker, splits.valid, metrics[:1])[str(metrics[0])])
         scores = ranker.predict(splits.test)

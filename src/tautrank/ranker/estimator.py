@@ -108,7 +108,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             rank of each feature within its query. Or the names or numbers of the features to
             describe, ``"auto"`` to choose them on the validation data with short trainings, or
             `ListFeatures` for other kinds. `predict` then needs ``qid`` or ``group``.
-        refit: True to choose the number of trees by cross-validation, over training and validation
+        cross_validate_trees: True to choose the number of trees by cross-validation, over training and validation
             data together, and to train that many trees on all of it. It takes about five times as
             long; ``evals_result_`` and ``best_score_`` are those of the queries that each of four
             models had not seen.
@@ -162,7 +162,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         langevin: Langevin | None = None,
         members: int | None = None,
         list_features: Any = False,
-        refit: bool = False,
+        cross_validate_trees: bool = False,
         speed: str = Settings.speed,
         **engine_parameters: Any,
     ) -> None:
@@ -180,7 +180,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self.langevin = langevin
         self.members = members
         self.list_features = list_features
-        self.refit = refit
+        self.cross_validate_trees = cross_validate_trees
         self.speed = speed
         self._engine_parameters = engine_parameters
 
@@ -321,7 +321,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             train = start._like_fit(train, "init_model, X")
         valid = validation_sets(arguments.eval_set, train)
         inputs.check_streams(
-            train, valid.data, engine.name, list_features=self.list_features, refit=self.refit
+            train,
+            valid.data,
+            engine.name,
+            list_features=self.list_features,
+            cross_validate_trees=self.cross_validate_trees,
         )
         self._warn_of_rounding(train, engine.name)
 
@@ -339,7 +343,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             start_step=0 if start is None else start._fitted.record.steps,
         )
         settings = self._settings(arguments, train)
-        if valid.data is None and not self.refit:
+        if valid.data is None and not self.cross_validate_trees:
             settings = dataclasses.replace(settings, early_stopping_rounds=None)
 
         task, list_features = self._with_list_features(engine, task, settings, start)
@@ -421,7 +425,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             n_estimators=min(settings.n_estimators, PROBE_TREES),
             verbose=0,
             callbacks=(),
-            refit=False,
+            cross_validate_trees=False,
         )
 
         def fit_probe(probe_task: Task) -> tuple[FittedModel, Record]:

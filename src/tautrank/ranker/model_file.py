@@ -36,6 +36,7 @@ from tautrank.errors import DataError, MissingDependencyError, OptionError
 from tautrank.files import atomic_write, opened
 from tautrank.json_values import or_nan, to_json
 from tautrank.ranker.list_features import ListFeatures, read_list_features
+from tautrank.ranker.stored_names import with_present_names
 from tautrank.ranker.ubjson import from_ubjson
 
 FORMAT_VERSION = 4
@@ -250,7 +251,7 @@ def _described(meta: dict[str, Any], content: bytes) -> tuple[dict[str, Any], Fi
         raise ValueError
     width = n_features + (0 if lists is None else lists.width)
     model = read_model(_typed(meta["engine"], str), content, width, scale)
-    return parameters, Fitted(model, record, names, lists, levels)
+    return with_present_names(parameters), Fitted(model, record, names, lists, levels)
 
 
 def _typed(value: Any, kind: type[Any]) -> Any:
