@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from tautrank.checks import CHECKS, check, check_loss, check_losses
-from tautrank.checks.checking import short_lists, some_lists
+from tautrank.checks import CHECKS, check_loss, check_losses, measurement, theorem
+from tautrank.checks.samples import short_lists, some_lists
 from tautrank.errors import OptionError
 from tautrank.losses import MSE, REGISTRY, ListLoss, loss
 from tautrank.losses.base import TrainingLists
@@ -24,7 +24,7 @@ def tried():
     """The scores at which a check of one's own was tried."""
     found: list[np.ndarray] = []
 
-    @check("probe", "a perfect ranking costs less than a wrong one", on="both")
+    @theorem("probe", "a perfect ranking costs less than a wrong one", on="both")
     def examine(loss, scores, lists):
         found.append(scores.copy())
         objective = loss.bind(lists.labels, lists.offsets)
@@ -52,13 +52,27 @@ def test_a_check_of_ones_own_is_tried_on_synthetic_lists_and_on_seven_scorings_o
 
 def test_the_worst_of_several_scorings() -> None:
     scores = np.array([0.0, 9.0, 1.0, 9.0, 0.0, 1.0])
-    worst = check_loss("lambdarank", LABELS, OFFSETS, scores=scores, names=["above-log-mrr"])[
-        "above-log-mrr"
-    ]
-    alone = CHECKS["above-log-mrr"].outcome(
-        loss("lambdarank"), scores, TrainingLists.of(LABELS, OFFSETS)
-    )
-    assert worst.margin < alone.margin
+    name = "above-log-mrr"
+    worst = check_loss("lambdarank", LABELS, OFFSETS, scores=scores, names=[name])[name]
+    lists = TrainingLists.of(LABELS, OFFSETS)
+    alone = CHECKS[name].outcome(loss("lambdarank"), scores, lists)
+    assert worst.value < alone.value
+
+
+@pytest.mark.parametrize(("reported", "expected"), [("smallest", -2.0), ("largest", 100.0)])
+def test_which_of_several_numbers_a_measurement_reports(reported: str, expected: float) -> None:
+    @measurement("highest-score", "the highest score", reported=reported)
+    def highest_score(loss, scores, lists):
+        return float(scores.max()), f"of {scores.size} documents"
+
+    try:
+        labels = [2, 3]  # upside down, the highest score is -2
+        report = check_loss("mse", labels, [0, 2], scores=[1.0, 0.0], names=["highest-score"])
+    finally:
+        del CHECKS["highest-score"]
+    outcome = report["highest-score"]
+    assert (outcome.status, outcome.value) == ("measured", expected)
+    assert repr(outcome) == f"highest-score {expected:g}: of 2 documents"
 
 
 def test_thinned_data_and_progress() -> None:
@@ -80,7 +94,7 @@ def test_thinned_data_and_progress() -> None:
         f"{name}: {each}" for name in ("mse", "ranknet") for each in ("finite", "shift", "text")
     ]
     assert progress.updates == [(done, 6, what) for done, what in enumerate([*named, ""])]
-    assert reports[0].summary == "mse: 2 checks hold, 0 fail, 1 does not apply"
+    assert reports[0].summary == "mse: 2 laws hold, 1 check does not apply"
     assert len(check_losses(None, [1, 0], [0, 2], names=["text"])) == len(REGISTRY)
     assert check_losses([], [1, 0], [0, 2], names=["finite"]) == []
 
@@ -125,15 +139,15 @@ class StopsAtTies(ListLoss):
         return 0.0
 
 
-def test_a_loss_that_raises_fails() -> None:
+def test_a_loss_that_raises_an_error_breaks_the_check() -> None:
     outcome = check_loss(Stops(), [2, 1, 0], [0, 3], scores=[3.0, 2.0, 1.0], names=["finite"])[
         "finite"
     ]
-    assert (outcome.status, outcome.margin) == ("fails", -math.inf)
+    assert (outcome.status, outcome.margin) == ("broken", -math.inf)
     assert outcome.detail == "stopped with ZeroDivisionError: division by zero"
     # What ListLoss makes of an exception is an error of this library; it is a failure all the same.
     outcome = check_loss(StopsAtTies(), [1, 0], [0, 2], names=["extremes"])["extremes"]
-    assert outcome.status == "fails"
+    assert outcome.status == "broken"
     assert "StopsAtTies.one_list stopped with ValueError: ties" in outcome.detail
 
 
@@ -144,7 +158,7 @@ def test_a_loss_that_does_not_run_is_checked_no_further() -> None:
 
     report = check_loss(Never(), names=["shift", "finite"])
     assert repr(report).endswith(
-        "\n  runs fails: stopped with OptionError: labels: found some; expected none"
+        "\n  runs broken: stopped with OptionError: labels: found some; expected none"
     )
     assert len(report.outcomes) == 1
     assert not report.holds
@@ -173,7 +187,10 @@ def test_as_plain_values() -> None:
         "softrank", LABELS, OFFSETS, names=["finite", "softrank-sigma-limit", "xe-ndcg"]
     )
     rows = report.to_dict()
-    assert [row["status"] for row in rows.values()] == ["holds", "fails", "does not apply"]
+    assert [row["status"] for row in rows.values()] == ["holds", "refuted", "does not apply"]
     assert rows["xe-ndcg"]["margin"] is None
+    assert [row["kind"] for row in rows.values()] == ["law", "theorem", "theorem"]
     assert rows["softrank-sigma-limit"]["known_flaw"]
+    assert report.summary == "softrank: 1 law holds, 1 theorem is refuted, 1 check does not apply"
+    assert report.holds  # a known error of a paper says nothing against the loss
     assert json.loads(json.dumps(rows, allow_nan=False)) == rows

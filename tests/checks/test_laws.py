@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from tautrank.checks import CHECKS, check_loss
-from tautrank.checks.checking import synthetic_lists
+from tautrank.checks.samples import synthetic_lists
 from tautrank.errors import OptionError
 from tautrank.losses import REGISTRY, Loss, Objective, PLRank, SmoothedLoss, loss, register
 from tautrank.losses.base import TrainingLists
 from tautrank.metrics.ordering import query_sums
 
-LAWS = [name for name, check in CHECKS.items() if check.on != "data"]
+LAWS = [name for name, check in CHECKS.items() if check.kind == "law"]
 
 # One parameter at a time is moved off its default, in every loss that has it: a new loss is covered
 # as soon as it is registered, and a new parameter as soon as it is listed here.
@@ -301,7 +301,7 @@ def test_a_right_loss_breaks_no_law() -> None:
 def test_each_law_finds_a_loss_that_breaks_it(case: str) -> None:
     objective, law, detail = BROKEN[case]
     outcome = CHECKS[law].outcome(centred(objective), *synthetic_lists())
-    assert outcome.status == "fails", outcome
+    assert outcome.status == "broken", outcome
     assert detail in outcome.detail
 
 
@@ -353,7 +353,7 @@ def test_a_gradient_that_is_slightly_wrong_is_found(
 
     monkeypatch.setattr(Objective, "gradients", wrong)
     for at in (scores, drawn, 0.01 * drawn, 10 * drawn):
-        for error, status in ((0.0, "holds"), (3e-6, "fails"), (-1e-4, "fails")):
+        for error, status in ((0.0, "holds"), (3e-6, "broken"), (-1e-4, "broken")):
             assert CHECKS["derivative"].outcome(subject, at, lists).status == status, error
 
 
@@ -367,7 +367,7 @@ def test_a_small_error_beside_a_large_value_is_found() -> None:
             grad, hess = super()._gradients(scores, step)
             return grad * (1 + 1e-5), hess
 
-    assert CHECKS["derivative"].outcome(centred(Wrong), *synthetic_lists()).status == "fails"
+    assert CHECKS["derivative"].outcome(centred(Wrong), *synthetic_lists()).status == "broken"
 
 
 def hinge(at_kink: float) -> Loss:
@@ -403,7 +403,7 @@ def hinge(at_kink: float) -> Loss:
 def test_at_a_kink_any_slope_between_those_on_either_side_is_right_and_no_other(
     at_kink: float,
 ) -> None:
-    status = "holds" if 0 <= at_kink <= 1 else "fails"
+    status = "holds" if 0 <= at_kink <= 1 else "broken"
     few = np.array([1.0, 0.0, 2.0]), TrainingLists.of([1, 0, 0], [0, 3])
     for scores, lists in (few, synthetic_lists()):
         assert CHECKS["derivative"].outcome(hinge(at_kink), scores, lists).status == status

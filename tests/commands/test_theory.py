@@ -57,7 +57,7 @@ def test_one_table_for_one_loss(capsys, letor) -> None:
     )
     assert (code, err) == (0, "")
     assert out.startswith(
-        f"{letor}: 25 queries\n\nlambdarank(k=none): 3 checks hold, 0 fail, 1 does not apply\n"
+        f"{letor}: 25 queries\n\nlambdarank(k=none): 1 law holds, 2 theorems hold, 1 check does not apply\n"
     )
     rows = {line.split()[0]: line.split() for line in out.splitlines() if line.strip()}
     for name in ("ndcg-cost", "directness", "derivative"):
@@ -103,13 +103,53 @@ def test_a_loss_of_ones_own(capsys, tmp_path) -> None:
     )
     assert code == 0
     rows = json.loads(out)["losses"]["centred"]
-    assert {name for name, row in rows.items() if row["status"] != "holds"} == {"lipschitz"}
+    steepest = rows.pop("lipschitz")
+    assert {row["status"] for row in rows.values()} == {"holds"}
+    assert (steepest["status"], steepest["kind"]) == ("measured", "measurement")
+    assert steepest["value"] > 1000  # its slope grows with the scores
     code, out, _ = run(
         capsys, "--import", file, "--loss", "centred(slope=1.1),mse", "-c", "derivative"
     )
     assert code == 0
-    assert "\ncentred(slope=1.1): 0 checks hold, 1 fails, 0 do not apply\n" in out
-    assert "\nmse: 1 check holds" in out
+    assert "\ncentred(slope=1.1): 1 law is broken\n" in out
+    assert "\nmse: 1 law holds" in out
+
+
+WRONG = """
+from dataclasses import dataclass
+from tautrank.losses import ListLoss, register
+
+@register("wrong")
+@dataclass(frozen=True)
+class Wrong(ListLoss):
+    '''Its gradient is twice its derivative.'''
+
+    @staticmethod
+    def one_list(scores, labels, grad, hess):
+        grad[:] = 2.0 * (scores - labels)
+        hess[:] = 1.0
+        return 0.5 * ((scores - labels) ** 2).sum()
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--loss", "mse", "-c", "finite,above-log-mrr,lipschitz"], 0),  # numbers, whatever they are
+        (["--loss", "softrank", "-c", "softrank-sigma-limit"], 0),  # a known error of a paper
+        (["--loss", "listnet", "-c", "xe-lipschitz,generalisation"], 0),
+        (["--loss", "wrong", "-c", "finite"], 0),
+        (["--loss", "wrong", "-c", "finite,derivative"], 1),
+        (["--loss", "wrong,mse", "-c", "derivative"], 1),
+    ],
+)  # fmt: skip
+def test_strict_exits_with_1_only_if_a_law_or_a_theorem_is_broken(
+    capsys, tmp_path, arguments: list[str], code: int
+) -> None:
+    file = tmp_path / "wrong.py"
+    file.write_text(WRONG)
+    assert run(capsys, "--import", file, *arguments, "--queries", 20)[0] == 0
+    assert run(capsys, "--import", file, *arguments, "--queries", 20, "--strict")[0] == code
 
 
 @pytest.mark.parametrize(

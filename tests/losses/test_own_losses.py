@@ -22,7 +22,7 @@ import pytest
 
 import tautrank as tr
 from tautrank.checks import CHECKS, check_loss
-from tautrank.checks.laws import synthetic_lists
+from tautrank.checks.samples import synthetic_lists
 from tautrank.errors import DataError, OptionError
 from tautrank.losses import REGISTRY, ListLoss, Loss, loss, register
 from tautrank.losses.own_losses import OwnLoss, import_losses, import_own, own_losses, sendable
@@ -139,7 +139,7 @@ def test_it_is_short_and_the_formula_and_nears_1_minus_ndcg_as_alpha_grows(
     "text", ["approx-ndcg", "approx-ndcg(alpha=10)", "approx-ndcg(noise=gumbel)"]
 )
 def test_it_obeys_all_laws(approx_ndcg: Loss, text: str) -> None:
-    laws = [name for name, check in CHECKS.items() if check.on != "data"]
+    laws = [name for name, check in CHECKS.items() if check.kind == "law"]
     report = check_loss(text, names=laws)
     assert [outcome.status for outcome in report.outcomes] == ["holds"] * len(laws), report
 
@@ -147,7 +147,9 @@ def test_it_obeys_all_laws(approx_ndcg: Loss, text: str) -> None:
 def table_of(text: str) -> dict[str, str]:
     """Name and outcome of every check in what a terminal shows."""
     return dict(
-        re.findall(r"^ ([a-z][a-z0-9-]+) +(holds|fails|does not apply)  ", text, re.MULTILINE)
+        re.findall(
+            r"^ ([a-z][a-z0-9-]+) +(holds|broken|-?[0-9.]+|does not apply)  ", text, re.MULTILINE
+        )
     )
 
 
@@ -159,7 +161,7 @@ def words_of(text: str) -> list[str]:
 def test_the_check_gives_what_the_page_shows(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, file: Path
 ) -> None:
-    shown = next(block for block in page_blocks("") if "checks hold" in block)
+    shown = next(block for block in page_blocks("") if "laws hold" in block)
     monkeypatch.chdir(file.parent)
     code, out, _ = run(capsys, "theory", "check", "--import", "approx_ndcg.py")
     assert code == 0
@@ -171,14 +173,14 @@ def test_the_check_gives_what_the_page_shows(
 def test_the_mistake_of_the_page_is_found(tmp_path: Path) -> None:
     lines = re.search(r"( +)grad\[j\] \+= pull\n +grad\[i\] -= pull\n", CODE)
     wrong = re.search(r"`(grad\[j\], grad\[i\] = [^`]*)`", PAGE.read_text())
-    said = re.search(r"^> zero-sum fails: (.*)$", PAGE.read_text(), re.MULTILINE)
+    said = re.search(r"^> zero-sum broken: (.*)$", PAGE.read_text(), re.MULTILINE)
     assert None not in (lines, wrong, said)
     (tmp_path / "wrong.py").write_text(CODE.replace(lines[0], f"{lines[1]}{wrong[1]}\n"))
     import_losses(str(tmp_path / "wrong.py"))
-    laws = [name for name, check in CHECKS.items() if check.on != "data"]
+    laws = [name for name, check in CHECKS.items() if check.kind == "law"]
     found = {
         outcome.check: outcome.detail
-        for outcome in check_loss("approx-ndcg", names=laws).having("fails")
+        for outcome in check_loss("approx-ndcg", names=laws).having("broken")
     }
     assert set(found) == {"derivative", "zero-sum"}
     assert found["zero-sum"] == said[1]
@@ -421,7 +423,7 @@ def test_an_index_out_of_range_is_one_sentence_with_its_line(
             objective.gradients(scores)
         assert str(caught.value).endswith("; expected indices within the array")
     report = check_loss(kind(), names=["shift"])
-    assert [(outcome.check, outcome.status) for outcome in report.outcomes] == [("runs", "fails")]
+    assert [(outcome.check, outcome.status) for outcome in report.outcomes] == [("runs", "broken")]
     assert f"line {number}" in report["runs"].detail
 
 
@@ -483,7 +485,7 @@ def test_an_index_far_out_of_range_does_not_kill_the_process(tmp_path: Path) -> 
     out = subprocess.run(
         command, capture_output=True, text=True, check=True, env={**os.environ, "COLUMNS": "1000"}
     )
-    assert "quick: 0 checks hold, 1 fails" in out.stdout
+    assert "quick: 1 law is broken" in out.stdout
     assert f"one_list: {file}, line 12: index 1000000000 is out of bounds for axis 0" in out.stdout
 
 
@@ -494,7 +496,7 @@ def divides(scores, labels, grad, hess):
 def test_what_only_python_refuses_runs_and_what_does_not_compile_fails_its_check() -> None:
     assert make(divides)().bind([1], [0, 1]).values([0.0])[0] == np.inf
     report = check_loss(make(calls_python)(), names=["shift"])
-    assert [(outcome.check, outcome.status) for outcome in report.outcomes] == [("runs", "fails")]
+    assert [(outcome.check, outcome.status) for outcome in report.outcomes] == [("runs", "broken")]
     assert "Numba says" in report["runs"].detail
 
 

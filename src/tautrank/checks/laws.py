@@ -7,7 +7,6 @@ that any lists can show to be broken are also checked on the user's data.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import pickle
 import time
@@ -17,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from tautrank.arrays import F64, Bools, Floats, place
-from tautrank.checks.checking import beyond_its_labels, check, some_lists, synthetic_lists
+from tautrank.checks.checking import law
+from tautrank.checks.conditions import labels_end_before
+from tautrank.checks.samples import some_lists, synthetic_lists
 from tautrank.kernels.threads import small_shares
 from tautrank.losses.base import REGISTRY, Loss, Objective, TrainingLists
 from tautrank.losses.stochastic import SmoothedLoss
 from tautrank.metrics.ordering import query_sums
 from tautrank.theory.lipschitz import WIDTH, differences, slopes_at_kinks
-from tautrank.theory.theorem import about
 
 Results = dict[str, Floats]
 """A loss's ``gradient``, ``hessian`` and ``value``, or some of them."""
@@ -87,18 +87,16 @@ def _not_registered(loss: Loss, *_: Any) -> str | None:
     return None if REGISTRY.get(getattr(loss, "name", "")) is type(loss) else "it is not registered"
 
 
-_no_zero_sum = about(
-    "derivatives of losses that ignore shifts",
-    lambda loss, *_: loss.gradient_is_derivative and loss.ignores_shifts,
-)
+def _no_zero_sum(loss: Loss, *_: Any) -> str | None:
+    if loss.gradient_is_derivative and loss.ignores_shifts:
+        return None
+    return "it is about derivatives of losses that ignore shifts"
 
 
 # Laws
 
-_law = functools.partial(check, on="synthetic")
 
-
-@_law("runs")
+@law("runs")
 def _runs(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """the loss returns a gradient, a hessian and a value for ordinary lists"""
     for name, part in results(_bound(loss, lists), scores).items():
@@ -107,7 +105,7 @@ def _runs(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
             yield f"its {name} has the shape {np.shape(part)}; expected {expected}"
 
 
-@_law("derivative", unless=_no_derivative, on="both", sample=some_lists)
+@law("derivative", unless=_no_derivative, on="both", sample=some_lists)
 def _derivative(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """the gradient is the derivative of the loss, with its weights, targets and noise held fixed"""
     step, longest = 3, lists.longest
@@ -148,7 +146,7 @@ def _derivative(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
         yield f"{_where('gradient', at, lists)} is {grad[at]:.6g}; expected {slopes[at]:.6g}, the slope of the loss"
 
 
-@_law("frozen")
+@law("frozen")
 def _frozen(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """with its weights, targets and noise held fixed at some scores, the loss has its own value
     there
@@ -158,7 +156,7 @@ def _frozen(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     yield from _unlike(held, {"value": objective.values(scores, 2)}, lists)
 
 
-@_law("finite", on="both")
+@law("finite", on="both")
 def _finite(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """gradients, hessians and values are finite, no hessian is below 0, also at scores a million
     times as large
@@ -169,14 +167,14 @@ def _finite(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
         yield f"{found} at scores a million times as large"
 
 
-@_law("curved")
+@law("curved")
 def _curved(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """some hessian is above 0, since boosters divide by their sum"""
     if not _bound(loss, lists).gradients(scores)[1].any():
         yield "all hessians are 0"
 
 
-@_law("no-relevant", on="both")
+@law("no-relevant", on="both")
 def _no_relevant(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """a query without a relevant document has value 0, gradient 0 and hessian 0"""
     query = lists.query
@@ -188,7 +186,7 @@ def _no_relevant(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]
             yield f"found a {name} of {there[there != 0][0]:g} there"
 
 
-@_law("independent")
+@law("independent")
 def _independent(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """a query does not depend on the other queries"""
     other_scores, other_lists = synthetic_lists(seed=1)
@@ -206,7 +204,7 @@ def _independent(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]
         yield f"of the same list, {found}"
 
 
-@_law("order", unless=_places_matter, on="both")
+@law("order", unless=_places_matter, on="both")
 def _order(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """the order in which documents are given does not matter, ties included"""
     subject, query = _settled(loss), lists.query
@@ -230,7 +228,7 @@ def _order(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     )
 
 
-@_law("shift", unless=_sees_scores, on="both")
+@law("shift", unless=_sees_scores, on="both")
 def _shift(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """adding a constant to the scores of a query changes nothing"""
     # Of such scores and shifts a float64 holds the exact sum.
@@ -243,7 +241,7 @@ def _shift(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     )
 
 
-@_law("zero-sum", unless=_no_zero_sum, on="both")
+@law("zero-sum", unless=_no_zero_sum, on="both")
 def _zero_sum(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """the gradient adds up to 0 in every query"""
     grad = _bound(loss, lists).gradients(scores)[0]
@@ -255,7 +253,7 @@ def _zero_sum(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
         yield f"it adds up to {totals[query]:g} in query {query}"
 
 
-@_law("threads")
+@law("threads")
 def _threads(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """the results have the same bits for any number of threads, in float32 and in float64"""
     for kind, threads in itertools.product(_KINDS, (2, 3)):
@@ -269,7 +267,7 @@ def _threads(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
             yield f"another {other} on {threads} threads than on one, in {kind}"
 
 
-@_law("repeat")
+@law("repeat")
 def _repeat(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """the results have the same bits again, after other calls and in another process"""
     objective = _bound(loss, lists)
@@ -285,7 +283,7 @@ def _repeat(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
             yield f"another {other} {how}"
 
 
-@_law("seed")
+@law("seed")
 def _seed_and_step(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """step and seed matter if the loss says that it is random, and only then"""
     # The rankings of a soft assignment differ from the hard one only where scores are near each
@@ -308,7 +306,7 @@ def _seed_and_step(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[st
             yield f"it says that it is {says}, and another {what} gives {another} gradient"
 
 
-@_law("float32")
+@law("float32")
 def _float32(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """float32 scores give float32 results near the float64 ones"""
     objective = _bound(loss, lists)
@@ -320,7 +318,7 @@ def _float32(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
         yield f"in float32 {found}"
 
 
-@_law("weights")
+@law("weights")
 def _weights(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """the weight of a query scales its value, gradient and hessian"""
     weights = np.array([2.0, 1.0, 0.0, 1.0, 1.0, 0.5])
@@ -334,7 +332,7 @@ def _weights(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     )
 
 
-@_law("extremes")
+@law("extremes")
 def _extremes(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """results are finite, in float32 as in float64: scores 1e6 apart, ties, single documents"""
     for (what, (extreme, labels)), kind in itertools.product(_EXTREMES.items(), _KINDS):
@@ -359,7 +357,7 @@ def _extreme(loss: Loss, s: Floats, lists: TrainingLists) -> Iterator[str]:
     yield from _unlike(parts, wide, lists, 1e-4, 1e-5 * scale, expected="as in float64")
 
 
-@_law("large-labels", unless=lambda loss, *_: beyond_its_labels(loss, 1000.0))
+@law("large-labels", unless=lambda loss, *_: labels_end_before(loss, 1000.0))
 def _large_labels(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """labels of 32, 100 and 1000 give finite results, and the document that has one is pushed up"""
     for top in (32, 100, 1000):
@@ -377,7 +375,7 @@ def _large_labels(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str
             yield f"the gradient of a document with label {top} among others with 0 is {slope:g}; expected below 0"
 
 
-@_law("long-list", f"a list of {_LONG:,} documents gives finite results and needs no square memory")
+@law("long-list", f"a list of {_LONG:,} documents gives finite results and needs no square memory")
 def _long_list(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     def gradients_of(n: int) -> Results:
         rng = np.random.default_rng(0)
@@ -400,7 +398,7 @@ def _long_list(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
         yield f"the gradient adds up to {total / size:.2g} of its size; expected 0"
 
 
-@_law("text", unless=_not_registered)
+@law("text", unless=_not_registered)
 def _text(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
     """what the loss prints is read back as the same loss"""
     back = REGISTRY.make(str(loss))

@@ -1,7 +1,5 @@
-"""What is measured of any loss, and the papers' theorems.
-
-They are about cross entropy and LambdaLoss, and about losses that stand for a metric: how directly
-these optimise it, and what smoothing does to ties.
+"""The papers' theorems: about cross entropy and LambdaLoss, and about losses that stand for a metric,
+how directly these optimise it and what smoothing does to ties.
 """
 
 from __future__ import annotations
@@ -15,15 +13,14 @@ import numpy as np
 
 from tautrank import theory
 from tautrank.arrays import F64, Bools
-from tautrank.checks.checking import (
-    check,
+from tautrank.checks.checking import slow_theorem, theorem
+from tautrank.checks.conditions import (
+    not_smoothed_ranking,
+    not_smoothed_with_worst_ties,
+    not_softrank,
     nothing_relevant,
-    only_queries,
-    scope,
-    short_lists,
-    slow_check,
-    some_lists,
 )
+from tautrank.checks.samples import only_queries, scorings_with_ties, short_lists, some_lists
 from tautrank.errors import OptionError
 from tautrank.losses import (
     LambdaLoss,
@@ -31,34 +28,23 @@ from tautrank.losses import (
     Loss,
     NDCGLoss1,
     NDCGLoss2,
-    SmoothedLoss,
     SoftmaxLoss,
 )
 from tautrank.losses.base import TrainingLists
-from tautrank.metrics import DCG, NDCG, Metric, discount_values, metric
-from tautrank.metrics.base import mean_over_queries
+from tautrank.metrics import discount_values, metric
 from tautrank.theory.directness import best_scorings
 from tautrank.theory.lipschitz import measured_constant, paper_constant, proven_constant
 from tautrank.theory.loss_bounds import (
-    PLAIN_LISTNET,
-    PLAIN_XENDCG,
-    WITH_CONSTANTS,
-    WITHOUT_CONSTANTS,
-    family,
-    from_1,
+    discount_not_from_1,
+    not_about_lambdaloss,
+    not_about_listnet,
+    not_about_ndcg_cost,
+    not_about_xendcg,
+    not_of_family,
 )
 from tautrank.theory.minimising import DampedSoftmax
-from tautrank.theory.softrank_bounds import EXACT_SOFTRANK, least_distances
-from tautrank.theory.theorem import (
-    about,
-    about_kind,
-    first_reason,
-    negative_log,
-    only_for,
-    sees_scores,
-)
-
-_Examine = Callable[[Any, F64, TrainingLists], tuple[float, str]]
+from tautrank.theory.softrank_bounds import least_distances
+from tautrank.theory.theorem import sees_scores
 
 _ROUNDING = 1e-9
 # Of the damped softmax in the check of its Hessian.
@@ -70,7 +56,7 @@ _SHARES = (0.999, 0.5, 0.2)
 # Probability of an order other than the worst: so small that a single one is a failure.
 _PRECISION = 1e-9
 # Whole-number scores keep their order in noise of this size.
-_NARROW = 1e-3
+_LITTLE_NOISE = 1e-3
 # In units of delta, where the stated bound takes the root of 0: 1 - erf(x)^2 is 1/5, whatever the
 # number of documents, and five of them make it the proof's own limit. From six documents on the
 # stated limit is the lower one.
@@ -86,48 +72,95 @@ _STOCHASTIC = "Ustimenko and Prokhorenkova, StochasticRank, ICML 2020"
 # Conditions
 
 
-def _falls_slowly(loss: Any, scores: F64, lists: TrainingLists) -> np.bool_:
-    return (
-        discount_values(lists.longest, loss.discount) * np.arange(1, lists.longest + 1) >= 1.0
-    ).all()
+def _not_xendcg(loss: Loss, scores: F64, lists: TrainingLists) -> str | None:
+    reason = not_about_xendcg(loss, scores, lists)
+    return reason or nothing_relevant(loss, scores, lists)
 
 
-def _steps_shrink(loss: Any, scores: F64, lists: TrainingLists) -> np.bool_:
-    return (np.diff(discount_values(lists.longest + 1, loss.discount), 2) >= 0).all()
+def _not_listnet(loss: Loss, scores: F64, lists: TrainingLists) -> str | None:
+    reason = not_about_listnet(loss, scores, lists)
+    return reason or nothing_relevant(loss, scores, lists)
 
 
-def _is_bounded(loss: Any, scores: F64, lists: TrainingLists) -> np.bool_:
-    return np.isfinite(proven_constant(loss, lists)).all()
+def _not_binary_listnet(loss: Any, scores: F64, lists: TrainingLists) -> str | None:
+    reason = _not_listnet(loss, scores, lists)
+    if reason is not None:
+        return reason
+    if loss.target != "linear":
+        return "it is about the linear target"
+    if np.unique(lists.labels[lists.labels > 0]).size > 1:
+        return "it is about binary labels"
+    return None
 
 
-def _underflows(loss: Any, scores: F64, lists: TrainingLists) -> str | None:
+def _not_softmax(loss: Loss, scores: F64, lists: TrainingLists) -> str | None:
+    if not isinstance(loss, SoftmaxLoss) or not sees_scores(loss):
+        return "it is about the softmax family without noise"
+    return nothing_relevant(loss, scores, lists)
+
+
+def _not_softmax_of_floats(loss: Loss, scores: F64, lists: TrainingLists) -> str | None:
+    reason = _not_softmax(loss, scores, lists)
+    if reason is not None:
+        return reason
     rho = DampedSoftmax.of(scores, lists.offsets, _EPSILON).rho
     return "a probability is too small for a float" if (rho < 1e-290).any() else None
 
 
-_above_1_over_rank = about("discounts of at least 1/rank", _falls_slowly)
-_with_shrinking_steps = about("discounts whose steps shrink", _steps_shrink)
-_binary = about(
-    "binary labels", lambda loss, s, lists: np.unique(lists.labels[lists.labels > 0]).size <= 1
-)
-_linear = about("the linear target", lambda loss, *_: loss.target == "linear")
-_xendcg = scope(PLAIN_XENDCG)
-_lambdarank = scope(about_kind(LambdaRank, "lambdarank without noise"), from_1)
-_with_constants = scope(*WITH_CONSTANTS, only_for(NDCGLoss1, _above_1_over_rank))
-_without_constants = scope(
-    *WITHOUT_CONSTANTS,
-    only_for(NDCGLoss2, _with_shrinking_steps),
-    only_for(NDCGLoss1, from_1, _above_1_over_rank),
-)
-_softmax = about_kind(SoftmaxLoss, "the softmax family without noise")
-_with_constant = about("losses with a proven Lipschitz constant", _is_bounded)
+def _not_lambdaloss(loss: Any, scores: F64, lists: TrainingLists) -> str | None:
+    reason = not_about_lambdaloss(loss, scores, lists) or nothing_relevant(loss, scores, lists)
+    if reason is None and isinstance(loss, NDCGLoss1):
+        reason = _discount_below_reciprocal(loss, lists)
+    return reason
 
 
-def _need_not_descend(loss: Loss, *_: Any) -> str | None:
-    return None if theory.descends(loss) else "nothing makes its EM descend"
+def _not_ndcg_cost(loss: Any, scores: F64, lists: TrainingLists) -> str | None:
+    reason = not_about_ndcg_cost(loss, scores, lists) or nothing_relevant(loss, scores, lists)
+    if reason is None and isinstance(loss, NDCGLoss2):
+        reason = _steps_of_discount_grow(loss, lists)
+    if reason is None and isinstance(loss, NDCGLoss1):
+        reason = discount_not_from_1(loss) or _discount_below_reciprocal(loss, lists)
+    return reason
 
 
-def _no_scale(loss: Loss, scores: F64, lists: TrainingLists) -> str | None:
+def _discount_below_reciprocal(loss: Any, lists: TrainingLists) -> str | None:
+    ranks = np.arange(1, lists.longest + 1)
+    if (discount_values(lists.longest, loss.discount) * ranks >= 1.0).all():
+        return None
+    return "it is about discounts of at least 1/rank"
+
+
+def _steps_of_discount_grow(loss: Any, lists: TrainingLists) -> str | None:
+    changes_of_steps = np.diff(discount_values(lists.longest + 1, loss.discount), 2)
+    return None if (changes_of_steps >= 0).all() else "it is about discounts whose steps shrink"
+
+
+def _not_lambdarank(loss: Any, scores: F64, lists: TrainingLists) -> str | None:
+    if not isinstance(loss, LambdaRank) or not sees_scores(loss):
+        return "it is about lambdarank without noise"
+    return nothing_relevant(loss, scores, lists) or discount_not_from_1(loss)
+
+
+def _not_lambdarank_of_paper(loss: Any, scores: F64, lists: TrainingLists) -> str | None:
+    return not_of_family(loss, (LambdaRank,)) or nothing_relevant(loss, scores, lists)
+
+
+def _no_proven_constant(loss: Loss, scores: F64, lists: TrainingLists) -> str | None:
+    reason = nothing_relevant(loss, scores, lists)
+    if reason is not None:
+        return reason
+    if np.isfinite(proven_constant(loss, lists)).all():
+        return None
+    return "it is about losses with a proven Lipschitz constant"
+
+
+def _need_not_descend(loss: Loss, scores: F64, lists: TrainingLists) -> str | None:
+    if not theory.descends(loss):
+        return "nothing makes its EM descend"
+    return nothing_relevant(loss, scores, lists)
+
+
+def _not_scaled_as_metric(loss: Loss, scores: F64, lists: TrainingLists) -> str | None:
     if not sees_scores(loss):
         return "it is about losses without noise"
     if isinstance(loss, LambdaLoss) and (loss.norm is not None or loss._draws_rankings):
@@ -139,62 +172,68 @@ def _no_scale(loss: Loss, scores: F64, lists: TrainingLists) -> str | None:
     return nothing_relevant(loss, scores, lists)
 
 
-def _several(lists: TrainingLists) -> Bools:
-    """Return the queries with several documents, one of them relevant."""
+def _no_two_halves(loss: Loss, scores: F64, lists: TrainingLists) -> str | None:
+    reason = _not_scaled_as_metric(loss, scores, lists)
+    if reason is not None:
+        return reason
+    if lists.has_relevant[::2].any() and lists.has_relevant[1::2].any():
+        return None
+    return "one half of the queries has no relevant document"
+
+
+def _have_several(lists: TrainingLists) -> Bools:
+    """Return whether each query has several documents, one of them relevant."""
     return (lists.sizes > 1) & lists.has_relevant
 
 
-def _without_ties(scores: F64, lists: TrainingLists) -> Bools:
-    """Return the queries that Theorem 2 is about: several documents, no tie, and one of them
+def _have_no_ties(scores: F64, lists: TrainingLists) -> Bools:
+    """Return whether Theorem 2 is about each query: several documents, no tie, and one of them
     relevant.
     """
-    return (least_distances(scores, lists.offsets) > 0) & _several(lists)
+    return (least_distances(scores, lists.offsets) > 0) & _have_several(lists)
 
 
-def _no_halves(loss: Loss, scores: F64, lists: TrainingLists) -> str | None:
-    both = all(lists.has_relevant[half::2].any() for half in (0, 1))
-    return None if both else "one half of the queries has no relevant document"
+def _not_full_softrank(loss: Any, scores: F64, lists: TrainingLists) -> str | None:
+    reason = not_softrank(loss, scores, lists)
+    if reason is None and (loss.k is not None or loss.discount != "log2"):
+        reason = "it is about full lists and the logarithmic discount"
+    return reason
 
 
-_softrank = scope(*EXACT_SOFTRANK)
-_full = about(
-    "full lists and the logarithmic discount",
-    lambda loss, *_: loss.k is None and loss.discount == "log2",
-)
-_untied = about(
-    "lists without ties", lambda loss, scores, lists: _without_ties(scores, lists).any()
-)
-_long = about(
-    "lists of several documents, one of them relevant", lambda loss, s, lists: _several(lists).any()
-)
-_ranking = about(
-    "the metrics of a ranking",
-    lambda loss, *_: loss.ignores_shifts and isinstance(loss.metric, Metric),
-)
-_smoothed = scope(about_kind(SmoothedLoss, "stochasticrank and reinforce without noise"), _ranking)
-_worst_ties = about("metrics with ties at their worst", lambda loss, *_: loss._ties_are_worst)
+def _not_untied_softrank(loss: Any, scores: F64, lists: TrainingLists) -> str | None:
+    reason = _not_full_softrank(loss, scores, lists)
+    if reason is None and not _have_no_ties(scores, lists).any():
+        reason = "it is about lists without ties"
+    return reason
+
+
+def _not_softrank_of_several(loss: Any, scores: F64, lists: TrainingLists) -> str | None:
+    reason = _not_full_softrank(loss, scores, lists)
+    if reason is None and not _have_several(lists).any():
+        reason = "it is about lists of several documents, one of them relevant"
+    return reason
 
 
 # Of any loss
 
 
-@slow_check("lipschitz", unless=nothing_relevant)
-def _lipschitz(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, str]:
-    """the loss, with its weights held fixed, is Lipschitz, its slope does not grow with the
-    scores
-    """
-    near, far = (measured_constant(loss, lists, 3, 0, (scale,)) for scale in (30.0, 3e4))
+@slow_theorem(
+    "proven-lipschitz",
+    paper=f"{_XE_PAPER}, Propositions 1 and 2; a constant from the labels here",
+    unless=_no_proven_constant,
+)
+def _proven_lipschitz(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, str]:
+    """the loss, with its weights held fixed, is nowhere steeper than the constant proven for it"""
+    steepest = measured_constant(loss, lists, 3, 0, (30.0, 3e4))
     proven = proven_constant(loss, lists)
-    near_most, far_most = float(near.max()), float(far.max())
-    if not np.isfinite(proven).all():
-        detail = f"the steepest slope found is {near_most:.3g}, and {far_most:.3g} at scores a thousand times as large"
-        return 1.5 * near_most + _ROUNDING - far_most, detail
-    most = np.maximum(near, far)
-    detail = f"the steepest slope found is {float(most.max()):.3g}, the proven constant {proven.max():.3g}"
-    return float((1.0 - (most - 1e-6) / np.maximum(proven, 1e-6)).min()), detail
+    shares = (steepest - 1e-6) / np.maximum(proven, 1e-6)
+    detail = (
+        f"the steepest slope found is {steepest.max():.3g}, the proven constant {proven.max():.3g}"
+    )
+    return float((1.0 - shares).min()), detail
 
 
-@slow_check("m-step", unless=nothing_relevant)
+@slow_theorem("m-step", paper=f"{_LAMBDA_PAPER}, sec. 4.2", unless=nothing_relevant)
 def _m_step(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """with its weights held fixed, the loss falls along its derivative and never rises"""
     trace = theory.majorise_minimise(
@@ -202,29 +241,6 @@ def _m_step(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     )
     rise = float(np.diff(trace.frozen, axis=1).max(initial=0.0))
     return -rise, f"the largest rise in a step is {rise:.2g}"
-
-
-def _above(
-    judge: str, cost: Callable[[F64], F64], loss: Loss, scores: F64, lists: TrainingLists
-) -> tuple[float, str]:
-    """Check that a loss lies above a cost computed from a metric, measured on the lists at hand."""
-    lower = cost(metric(judge).per_query(scores, lists.labels, lists.offsets))
-    gap = loss.bind(lists.labels, lists.offsets).values(scores) - lower
-    kept = np.flatnonzero(~np.isnan(lower))
-    at = int(kept[np.argmin(gap[kept])])
-    below = int(np.count_nonzero(gap[kept] < -_ROUNDING))
-    where = f"below it in {below} of {kept.size} queries, " if below else ""
-    return float(gap[at]), f"{where}the smallest gap is {gap[at]:.4g}, at a cost of {lower[at]:.4g}"
-
-
-for _name, _words, _of, _cost in (
-    ("above-ndcg-cost", "1 - NDCG", "ndcg", functools.partial(np.subtract, 1.0)),
-    ("above-mrr-cost", "1 - RR", "mrr", functools.partial(np.subtract, 1.0)),
-    ("above-log-ndcg", "-log NDCG", "ndcg", negative_log),
-    ("above-log-mrr", "-log RR", "mrr", negative_log),
-):
-    _enter = check(_name, f"measured: the loss is at least {_words}", unless=nothing_relevant)
-    _enter(functools.partial(_above, _of, _cost))
 
 
 # Of cross entropy
@@ -236,13 +252,13 @@ def _smallest_gap(found: theory.Bound) -> tuple[float, str]:
     return found.margin, f"the smallest gap is {found.gap[at]:.4g} between {sides}"
 
 
-@check("xe-ndcg", paper=f"{_XE_PAPER}, Theorem 1", unless=_xendcg)
+@theorem("xe-ndcg", paper=f"{_XE_PAPER}, Theorem 1", unless=_not_xendcg)
 def _xe_ndcg(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """XE >= -log(NDCG + 1/maxDCG), for each query and on average"""
     return _smallest_gap(theory.xe_ndcg_bound(scores, lists.labels, lists.offsets, loss))
 
 
-@check("xe-ndcg-refined", paper=f"{_XE_PAPER}, from the proof of Theorem 1", unless=_xendcg)
+@theorem("xe-ndcg-refined", paper=f"{_XE_PAPER}, from the proof of Theorem 1", unless=_not_xendcg)
 def _xe_ndcg_refined(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """XE >= -log(NDCG + sum (1 - gamma) rho / maxDCG), for each query and on average"""
     return _smallest_gap(
@@ -258,16 +274,16 @@ def _below_paper_constant(loss: Loss, scores: F64, lists: TrainingLists) -> tupl
     return float(stated[at] - found[at]), detail
 
 
-@slow_check("xe-lipschitz", paper=f"{_XE_PAPER}, Proposition 2", unless=scope(_softmax))
+@slow_theorem("xe-lipschitz", paper=f"{_XE_PAPER}, Proposition 2", unless=_not_softmax)
 def _xe_lipschitz(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """cross entropy is 2-Lipschitz"""
     return _below_paper_constant(loss, scores, lists)
 
 
-@check(
+@theorem(
     "generalisation",
     paper=f"{_XE_PAPER}, Theorem 2",
-    unless=first_reason(nothing_relevant, _with_constant),
+    unless=_no_proven_constant,
     once=True,
     flaw="its proof counts a change of a query as a change of its scores alone, but lists of other lengths differ more",
 )
@@ -291,7 +307,7 @@ def _generalisation(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[floa
     )
 
 
-@check("hessian", paper=f"{_XE_PAPER}, Claims 1 and 2", unless=scope(_softmax, _underflows))
+@theorem("hessian", paper=f"{_XE_PAPER}, Claims 1 and 2", unless=_not_softmax_of_floats)
 def _hessian(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """with epsilon the Hessian of cross entropy is positive definite, and the spectral radius of S
     is below 1
@@ -303,20 +319,20 @@ def _hessian(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, str]
     return (margin if margin > 0 else -1.0), detail
 
 
-@check(
+@theorem(
     "softmax-mrr",
     paper=f"{_BINARY_PAPER}, Theorems 1 and 2; graded labels here",
-    unless=scope(PLAIN_LISTNET),
+    unless=_not_listnet,
 )
 def _softmax_mrr(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """XE >= -log RR, for each query and on average"""
     return _smallest_gap(theory.softmax_mrr_bound(scores, lists.labels, lists.offsets, loss))
 
 
-@check(
+@theorem(
     "softmax-ndcg",
     paper=f"{_BINARY_PAPER}, Theorem 3",
-    unless=scope(PLAIN_LISTNET, _linear, _binary),
+    unless=_not_binary_listnet,
 )
 def _softmax_ndcg(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """XE >= -log NDCG, for each query and on average, with binary labels"""
@@ -326,29 +342,29 @@ def _softmax_ndcg(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, 
 # Of the LambdaLoss family
 
 
-@check("lambdaloss", paper=f"{_LAMBDA_PAPER}, sec. 5.1 to 5.3", unless=_with_constants)
+@theorem("lambdaloss", paper=f"{_LAMBDA_PAPER}, sec. 5.1 to 5.3", unless=_not_lambdaloss)
 def _lambdaloss(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """the loss and its constants are at least the cost it was derived from"""
     return _smallest_gap(theory.lambdaloss_bound(scores, lists.labels, lists.offsets, loss))
 
 
-@check(
-    "ndcg-cost", paper=f"{_LAMBDA_PAPER}, sec. 5, without its constants", unless=_without_constants
+@theorem(
+    "ndcg-cost", paper=f"{_LAMBDA_PAPER}, sec. 5, without its constants", unless=_not_ndcg_cost
 )
 def _ndcg_cost(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """without constants the loss is at least 1 - NDCG"""
     return _smallest_gap(theory.ndcg_cost_bound(scores, lists.labels, lists.offsets, loss))
 
 
-@check("lambdarank-metric", paper=f"{_LAMBDA_PAPER}, sec. 5.3", unless=_lambdarank)
+@theorem("lambdarank-metric", paper=f"{_LAMBDA_PAPER}, sec. 5.3", unless=_not_lambdarank)
 def _lambdarank_metric(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """the metric that LambdaRank bounds is at least the cost of NDCG"""
     own = {"gain": loss.gain, "discount": loss.discount}
     return _smallest_gap(theory.lambdarank_metric_bound(scores, lists.labels, lists.offsets, **own))
 
 
-@slow_check(
-    "lambdarank-lipschitz", paper=f"{_XE_PAPER}, Proposition 1", unless=scope(*family(LambdaRank))
+@slow_theorem(
+    "lambdarank-lipschitz", paper=f"{_XE_PAPER}, Proposition 1", unless=_not_lambdarank_of_paper
 )
 def _lambdarank_lipschitz(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """LambdaRank, with its weights held fixed, is sigma m^2-Lipschitz (over log 2, for logarithms
@@ -357,10 +373,10 @@ def _lambdarank_lipschitz(loss: Any, scores: F64, lists: TrainingLists) -> tuple
     return _below_paper_constant(loss, scores, lists)
 
 
-@slow_check(
+@slow_theorem(
     "em-descent",
     paper=f"{_LAMBDA_PAPER}, sec. 4.2",
-    unless=first_reason(_need_not_descend, nothing_relevant),
+    unless=_need_not_descend,
 )
 def _em_descent(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """the loss never rises from one M-step to the next"""
@@ -375,10 +391,10 @@ def _em_descent(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, s
 # Of directness
 
 
-@check(
+@theorem(
     "directness",
     paper=f"{_HE_LIU}, Theorem 1, for seen queries",
-    unless=_no_scale,
+    unless=_not_scaled_as_metric,
     once=True,
     sample=some_lists,
 )
@@ -390,10 +406,10 @@ def _directness(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, s
     return found.margin, repr(found)
 
 
-@check(
+@theorem(
     "directness-unseen",
     paper=f"{_HE_LIU}, Theorem 1 as stated",
-    unless=first_reason(_no_scale, _no_halves),
+    unless=_no_two_halves,
     once=True,
     sample=some_lists,
     flaw="the paper's proof takes for granted that the choice is as good on every unseen query",
@@ -419,7 +435,7 @@ def _below_limits(
     """Check a bound of Theorem 2, with each query's scores stretched until sigma is below its
     limit.
     """
-    kept = _without_ties(scores, lists)
+    kept = _have_no_ties(scores, lists)
     least = least_distances(scores, lists.offsets)[kept]
     s, some = only_queries(scores, lists, kept)
     bounds = []
@@ -440,10 +456,10 @@ def _worst_of(bounds: list[theory.Bound]) -> tuple[float, str]:
     return worst.margin, f"the difference is at most {ratio:.2g} of the bound"
 
 
-@slow_check(
+@slow_theorem(
     "softrank-bound",
     paper=f"{_HE_LIU}, proof of Theorem 2",
-    unless=first_reason(_softrank, _full, _untied),
+    unless=_not_untied_softrank,
 )
 def _softrank_bound(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """|NDCG - SoftNDCG| is below the bound, with (N - 1)/4 and a sigma below what the proof
@@ -452,9 +468,7 @@ def _softrank_bound(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float
     return _below_limits("proof", theory.softrank_sigma_limit, loss, scores, lists)
 
 
-@slow_check(
-    "softrank-bound-as-stated", paper=_AS_STATED, unless=first_reason(_softrank, _full, _untied)
-)
+@slow_theorem("softrank-bound-as-stated", paper=_AS_STATED, unless=_not_untied_softrank)
 def _softrank_bound_as_stated(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """|NDCG - SoftNDCG| is below the bound without (N - 1)/4, where that is a number"""
 
@@ -464,16 +478,16 @@ def _softrank_bound_as_stated(loss: Any, scores: F64, lists: TrainingLists) -> t
     return _below_limits("stated", limit, loss, scores, lists)
 
 
-@check(
+@theorem(
     "softrank-sigma-limit",
     paper=_AS_STATED,
-    unless=first_reason(_softrank, _full, _long),
+    unless=_not_softrank_of_several,
     once=True,
     flaw="with two to five documents the bound asks for the root of a negative number before sigma reaches the limit",
 )
 def _softrank_sigma_limit(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """for every sigma below the stated limit the stated bound is a number"""
-    sizes = np.unique(lists.sizes[_several(lists)]).astype(np.float64)
+    sizes = np.unique(lists.sizes[_have_several(lists)]).astype(np.float64)
     stated = theory.softrank_sigma_limit_as_stated(1.0, sizes)
     ratio = np.minimum(_ROOT_OF_0 / stated - 1.0, 1.0)
     at = int(np.argmin(ratio))
@@ -481,10 +495,10 @@ def _softrank_sigma_limit(loss: Loss, scores: F64, lists: TrainingLists) -> tupl
     return float(ratio[at]), f"with {sizes[at]:g} documents delta apart: {limits}"
 
 
-@check(
+@theorem(
     "softrank-contests",
     paper=f"{_HE_LIU}, a sharper form of Theorem 2",
-    unless=_softrank,
+    unless=not_softrank,
     sample=short_lists,
 )
 def _softrank_contests(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, str]:
@@ -496,93 +510,52 @@ def _softrank_contests(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[f
     )
 
 
-def _with_ties(examine: _Examine) -> _Examine:
-    """Function decorator: check at whole-number scores, many of them tied, and at equal ones; the
-    worse counts.
-    """
-
-    @functools.wraps(examine)
-    def worst(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, str]:
-        spread = float(scores.std())
-        coarse = np.round(scores / spread) if spread > 0 else np.zeros_like(scores)
-        return min(examine(loss, tied, lists) for tied in (coarse, np.zeros_like(scores)))
-
-    return worst
-
-
-@check("softrank-ties", unless=_softrank, once=True, sample=some_lists)
-@_with_ties
-def _softrank_ties(loss: Any, tied: F64, lists: TrainingLists) -> tuple[float, str]:
-    """measured: as sigma falls to 0, ties count as their expected value"""
-    judge = NDCG(k=loss.k, gain=loss.gain, discount=loss.discount, ties="expected")
-    expected = judge.per_query(tied, lists.labels, lists.offsets)
-    near = dataclasses.replace(loss, sigma=_NARROW)
-    worst = float(
-        np.nanmax(np.abs(1.0 - near.bind(lists.labels, lists.offsets).values(tied) - expected))
-    )
-    return 1e-6 - worst, f"the largest difference is {worst:.2g}: contests are taken as independent"
-
-
 # Of smoothing by noise
 
 
-@slow_check(
-    "smoothing-worst",
-    paper=f"{_STOCHASTIC}, Theorem 1",
-    unless=first_reason(_smoothed, _worst_ties),
+@slow_theorem(
+    "smoothing-worst", paper=f"{_STOCHASTIC}, Theorem 1", unless=not_smoothed_with_worst_ties
 )
-@_with_ties
-def _smoothing_worst(loss: Any, tied: F64, lists: TrainingLists) -> tuple[float, str]:
+def _smoothing_worst(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """with a large mu and a small sigma the smoothed metric is the metric with ties at their
     worst
     """
-    y, cuts = lists.labels, lists.offsets
-    mu = float(theory.consistent_smoothing(tied, y, cuts, _PRECISION).mu.max())
-    sigma = min(
-        float(theory.consistent_smoothing(tied, y, cuts, _PRECISION, least_mu=mu).sigma.min()), 1.0
-    )
-    near = dataclasses.replace(loss, mu=mu, sigma=sigma, samples=4)
-    difference = -near.bind(y, cuts).values(tied) - _judge(loss, "worst").per_query(tied, y, cuts)
+    return min(_smoothed_as_worst(loss, tied, lists) for tied in scorings_with_ties(scores))
+
+
+def _smoothed_as_worst(loss: Any, tied: F64, lists: TrainingLists) -> tuple[float, str]:
+    """Compare a smoothed metric, with the mu and the sigma of Theorem 1, with the metric itself."""
+    labels, offsets = lists.labels, lists.offsets
+    mu = float(theory.consistent_smoothing(tied, labels, offsets, _PRECISION).mu.max())
+    smoothing = theory.consistent_smoothing(tied, labels, offsets, _PRECISION, least_mu=mu)
+    sigma = min(float(smoothing.sigma.min()), 1.0)
+    smoothed = dataclasses.replace(loss, mu=mu, sigma=sigma, samples=4)
+
+    worst = metric(loss.metric, ties="worst", empty="skip").per_query(tied, labels, offsets)
+    difference = -smoothed.bind(labels, offsets).values(tied) - worst
     largest = float(np.nanmax(np.abs(difference)))
-    return (
-        1e-9 - largest,
-        f"with mu {mu:.3g} and sigma {sigma:.2g} the largest difference is {largest:.2g}",
-    )
+    detail = f"with mu {mu:.3g} and sigma {sigma:.2g} the largest difference is {largest:.2g}"
+    return 1e-9 - largest, detail
 
 
-@slow_check("smoothing-expected", paper=f"{_STOCHASTIC}, sec. 4.3", unless=_smoothed)
-@_with_ties
-def _smoothing_expected(loss: Any, tied: F64, lists: TrainingLists) -> tuple[float, str]:
+@slow_theorem("smoothing-expected", paper=f"{_STOCHASTIC}, sec. 4.3", unless=not_smoothed_ranking)
+def _smoothing_expected(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
     """without shift, as sigma falls to 0, the smoothed metric counts ties as their expected
     value
     """
-    expected = _judge(loss, "expected").per_query(tied, lists.labels, lists.offsets)
-    objective = dataclasses.replace(loss, mu=0.0, sigma=_NARROW, samples=32).bind(
-        lists.labels, lists.offsets
-    )
+    return min(_smoothed_as_expected(loss, tied, lists) for tied in scorings_with_ties(scores))
+
+
+def _smoothed_as_expected(loss: Any, tied: F64, lists: TrainingLists) -> tuple[float, str]:
+    """Compare a smoothed metric without shift with the metric that counts ties as expected."""
+    expectation = metric(loss.metric, ties="expected", empty="skip")
+    expected = expectation.per_query(tied, lists.labels, lists.offsets)
+    smoothed = dataclasses.replace(loss, mu=0.0, sigma=_LITTLE_NOISE, samples=32)
+    objective = smoothed.bind(lists.labels, lists.offsets)
     means = np.array(
         [float(np.nanmean(-objective.values(tied, step) - expected)) for step in range(16)]
     )
-    difference, error = float(means.mean()), float(means.std(ddof=1)) / 4.0
-    detail = f"the mean difference is {difference:.2g}, its standard error {error:.2g}"
-    return 5.0 * error + 1e-9 - abs(difference), detail
-
-
-@slow_check("smoothing-bias", unless=first_reason(_smoothed, _worst_ties))
-@_with_ties
-def _smoothing_bias(loss: Any, tied: F64, lists: TrainingLists) -> tuple[float, str]:
-    """measured: with the mu it has, as sigma falls to 0, less than 0.001 is left of what ties add
-    to their worst case"""
-    judge, mu = _judge(loss, "worst"), loss._shift_by_label
-    given = (tied, lists.labels, lists.offsets, judge)
-    if isinstance(judge, DCG | NDCG):
-        found = theory.smoothing_limit(*given, mu=mu)
-    else:
-        found = theory.smoothed_metric(*given, sigma=0.0, mu=mu, draws=200)
-    bias, without = mean_over_queries(found.bias), mean_over_queries(found.expected - found.worst)
-    part = f", {bias / without:.0%} of that without shift" if without > 1e-9 else ""
-    return 1e-3 - bias, f"with mu {mu:g} a mean bias of {bias:.3g} is left{part}"
-
-
-def _judge(loss: Any, ties: str) -> Metric:
-    return metric(loss.metric, ties=ties, empty="skip")
+    difference = float(means.mean())
+    standard_error = float(means.std(ddof=1)) / 4.0
+    detail = f"the mean difference is {difference:.2g}, its standard error {standard_error:.2g}"
+    return 5.0 * standard_error + 1e-9 - abs(difference), detail

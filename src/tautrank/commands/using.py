@@ -398,7 +398,7 @@ def theory_check(
     checks: list[str] | None = several("Checks; default all.", "--checks", "-c"),
     queries: int = option("Maximum number of queries to check, spread over the data.", 1000),
     strict: bool = flag(
-        "Exit with code 1 if a check fails, for continuous integration.", "--strict"
+        "Exit with code 1 if a law or a theorem is broken, for continuous integration.", "--strict"
     ),
     reasons: bool = flag("Also list the checks that do not apply, and why.", "--reasons"),
     fold: int = option("Fold to read from a folder; all of its parts are used.", 1),
@@ -408,8 +408,9 @@ def theory_check(
 ) -> None:
     """Check a loss, also your own, against laws and theorems.
 
-    Every loss must satisfy the laws, which are checked on synthetic lists, some of them on the data
-    as well. A check that fails is a result, not an error: the exit code is 0, or 1 with --strict.
+    A law holds or is broken; a theorem holds for the losses that it is about; a measurement is a
+    number. Laws are checked on synthetic lists, some of them on the data as well. A broken law is a
+    result, not an error: the exit code is 0, or 1 with --strict.
     With --import and no --loss, the losses that were registered are checked. Their code is run:
     import only what you trust.
 

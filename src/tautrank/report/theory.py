@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 
-from tautrank.checks import CHECKS, LossReport, Outcome
-from tautrank.checks.checking import DOES_NOT_APPLY, FAILS
+from tautrank.checks import CHECKS, LossReport, Outcome, Theorem
+from tautrank.checks.checking import DOES_NOT_APPLY, REFUTED
 from tautrank.tables import Cell, Column, Table
 
 _CITATION = re.compile(r"^(?P<authors>[^,]+), .*?\b(?P<year>(?:19|20)\d\d)(?P<place>, .*)?$")
 
 
 def check_table(report: LossReport, reasons: bool = False) -> Table:
-    """Lay out the checks of one loss, one per row: outcome, number of queries of the data,
-    statement and findings.
+    """Lay out the checks of one loss, one per row: outcome (a word, or the number that was
+    measured), number of queries of the data, statement and findings.
 
     Args:
         report: the outcomes.
@@ -26,35 +26,41 @@ def check_table(report: LossReport, reasons: bool = False) -> Table:
     finite holds 1 gradients, hessians and values are finite, ...
     xe-lipschitz holds 1 cross entropy is 2-Lipschitz (Bruch 2020, Proposition 2): the steepest slope found is 2, ...
     """
-    columns = (Column("check", words=True), Column("outcome", words=True), Column("queries"))
+    columns = (
+        Column("check", words=True),
+        Column("outcome", words=True),
+        Column("queries"),
+        Column("what it says", words=True),
+    )
     rows = []
     for outcome in report.outcomes:
-        if outcome.status != DOES_NOT_APPLY or reasons:
-            queries = Cell(
-                f"{outcome.queries:,}" if outcome.queries else "", (outcome.queries or None,)
-            )
-            rows.append(
-                (Cell(outcome.check), Cell(outcome.status), queries, Cell(_sentence(outcome)))
-            )
-    return Table((*columns, Column("what it says", words=True)), tuple(rows))
+        if outcome.status == DOES_NOT_APPLY and not reasons:
+            continue
+        n_queries = f"{outcome.queries:,}" if outcome.queries else ""
+        cells = (
+            Cell(outcome.check),
+            Cell(outcome.verdict),
+            Cell(n_queries, (outcome.queries or None,)),
+            Cell(_sentence(outcome)),
+        )
+        rows.append(cells)
+    return Table(columns, tuple(rows))
 
 
 def _sentence(outcome: Outcome) -> str:
-    """Write the statement of a check, where it stands and what was found; or why it does not
+    """Write the statement of a check, where it stands and what it finds; or why it does not
     apply.
     """
     if outcome.status == DOES_NOT_APPLY:
         return outcome.detail
-    subject = CHECKS[outcome.check]
-    text = (
-        f"{subject.statement} ({short_citation(subject.paper)})"
-        if subject.paper
-        else subject.statement
-    )
+    check = CHECKS[outcome.check]
+    text = check.statement
+    if isinstance(check, Theorem) and check.paper:
+        text += f" ({short_citation(check.paper)})"
     if outcome.detail:
         text += f": {outcome.detail}"
-    if outcome.status == FAILS and subject.flaw:
-        text += f" [a known error of the paper, not of the loss: {subject.flaw}]"
+    if isinstance(check, Theorem) and outcome.status == REFUTED:
+        text += f" [a known error of the paper, not of the loss: {check.flaw}]"
     return text
 
 

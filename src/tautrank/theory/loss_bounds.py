@@ -33,49 +33,101 @@ from tautrank.metrics.base import mean_over_queries
 from tautrank.metrics.ordering import query_sums
 from tautrank.theory import gamma as gammas
 from tautrank.theory import theorem
-from tautrank.theory.theorem import Bound, Condition, check_scored_lists
+from tautrank.theory.theorem import Bound, check_scored_lists, sees_scores
 
 ARP_LOSSES = (losses.ARPLoss1, losses.ARPLoss2)
 NDCG_LOSSES = (losses.NDCGLoss1, losses.NDCGLoss2, losses.NDCGLoss2PP)
 
 
-def family(*kinds: type[LambdaLoss]) -> tuple[Condition, ...]:
-    """Return the conditions of a theorem about members of the LambdaLoss family as the paper
-    defines them.
+def not_about_xendcg(loss: Loss, scores: F64, lists: TrainingLists) -> str | None:
+    """Condition of a theorem about XE-NDCG.
 
-    >>> [each(LambdaRank(norm="lightgbm"), None, None) for each in family(LambdaRank)]
-    [None, 'it is about losses without norm', None]
+    >>> not_about_xendcg(ListNet(), np.zeros(1), TrainingLists.of([1], [0, 1]))
+    'it is about xendcg without noise'
     """
-    without_norm = theorem.about("losses without norm", lambda loss, *_: loss.norm is None)
-    hard = theorem.about("the hard assignment", lambda loss, *_: not loss._draws_rankings)
-    return (
-        theorem.about_kind(kinds, f"{', '.join(kind.name for kind in kinds)} without noise"),
-        without_norm,
-        hard,
-    )
+    if isinstance(loss, XENDCG) and sees_scores(loss):
+        return None
+    return "it is about xendcg without noise"
 
 
-def full_lists(loss: Any, scores: F64, lists: TrainingLists) -> str | None:
-    """Condition of a theorem that does not hold with a cutoff.
+def not_about_listnet(loss: Loss, scores: F64, lists: TrainingLists) -> str | None:
+    """Condition of a theorem about ListNet.
 
-    >>> full_lists(LambdaRank(k=2), np.zeros(3), TrainingLists.of([1, 0, 0], [0, 3]))
+    >>> not_about_listnet(XENDCG(), np.zeros(1), TrainingLists.of([1], [0, 1]))
+    'it is about listnet without noise'
+    """
+    if isinstance(loss, ListNet) and sees_scores(loss):
+        return None
+    return "it is about listnet without noise"
+
+
+def not_about_lambdaloss(loss: Loss, scores: F64, lists: TrainingLists) -> str | None:
+    """Condition of the theorem about a LambdaLoss and its constants.
+
+    >>> not_about_lambdaloss(LambdaRank(norm="lightgbm"), np.zeros(1), TrainingLists.of([1], [0, 1]))
+    'it is about losses without norm'
+    """
+    reason = not_of_family(loss, (losses.RankNet, *ARP_LOSSES, *NDCG_LOSSES, LambdaRank))
+    if reason is None and isinstance(loss, NDCG_LOSSES):
+        reason = not_on_full_lists(loss, lists) or discount_not_from_1(loss)
+    return reason
+
+
+def not_about_ndcg_cost(loss: Loss, scores: F64, lists: TrainingLists) -> str | None:
+    """Condition of the theorem about a LambdaLoss without constants.
+
+    >>> not_about_ndcg_cost(LambdaRank(k=2), np.zeros(3), TrainingLists.of([1, 0, 0], [0, 3]))
     'it is about full lists: k is 2, the longest list has 3 documents'
+    """
+    reason = not_of_family(loss, (*NDCG_LOSSES, LambdaRank))
+    if reason is None:
+        reason = not_on_full_lists(loss, lists)
+    return reason
+
+
+def not_of_family(loss: Any, kinds: tuple[type[LambdaLoss], ...]) -> str | None:
+    """Return why a loss is not one of some kinds of LambdaLoss as the paper defines them, or None.
+
+    Args:
+        loss: any loss.
+        kinds: the classes that a theorem is about.
+
+    >>> not_of_family(LambdaRank(assignment="soft"), (LambdaRank,))
+    'it is about the hard assignment'
+    """
+    if not isinstance(loss, kinds) or not sees_scores(loss):
+        return f"it is about {', '.join(kind.name for kind in kinds)} without noise"
+    if loss.norm is not None:
+        return "it is about losses without norm"
+    if loss._draws_rankings:
+        return "it is about the hard assignment"
+    return None
+
+
+def not_on_full_lists(loss: Any, lists: TrainingLists) -> str | None:
+    """Return why a theorem that does not hold with a cutoff is not about a loss, or None.
+
+    Args:
+        loss: a loss with a cutoff ``k``.
+        lists: the labelled lists.
+
+    >>> not_on_full_lists(LambdaRank(k=3), TrainingLists.of([1, 0, 0], [0, 3])) is None
+    True
     """
     if loss.k is None or loss.k >= lists.longest:
         return None
     return f"it is about full lists: k is {loss.k}, the longest list has {lists.longest} documents"
 
 
-from_1 = theorem.about(
-    "discounts that start at 1", lambda loss, *_: discount_values(1, loss.discount)[0] == 1.0
-)
-"""Condition of a theorem about discounts whose first one is 1."""
+def discount_not_from_1(loss: Any) -> str | None:
+    """Return why a theorem about discounts whose first one is 1 is not about a loss, or None.
 
-PLAIN_XENDCG = theorem.about_kind(XENDCG, "xendcg without noise")
-PLAIN_LISTNET = theorem.about_kind(ListNet, "listnet without noise")
-_full_if_ndcg = theorem.only_for(NDCG_LOSSES, full_lists, from_1)
-WITH_CONSTANTS = (*family(losses.RankNet, *ARP_LOSSES, *NDCG_LOSSES, LambdaRank), _full_if_ndcg)
-WITHOUT_CONSTANTS = (*family(*NDCG_LOSSES, LambdaRank), full_lists)
+    >>> discount_not_from_1(LambdaRank(discount=(2.0, 1.0)))
+    'it is about discounts that start at 1'
+    """
+    if discount_values(1, loss.discount)[0] == 1.0:
+        return None
+    return "it is about discounts that start at 1"
 
 
 def xe_ndcg_bound(
@@ -118,7 +170,7 @@ def xe_ndcg_bound(
     >>> bool(bound.lower[0] == -np.log(metric("ndcg").mean([1.0, 2.0, 0.0], [3, 0, 1], [0, 3])))
     True
     """
-    chosen, s, lists = theorem.in_scope(loss, scores, labels, offsets, PLAIN_XENDCG)
+    chosen, s, lists = theorem.in_scope(loss, scores, labels, offsets, not_about_xendcg)
     y, cuts = lists.labels, lists.offsets
     if gamma is None:
         value = chosen.bind(y, cuts).values(s)
@@ -219,7 +271,7 @@ def _listnet_bound(
     judge: Metric,
 ) -> Bound:
     """Compare the loss with ``-log`` of a metric; ``-log sum phi rho`` is between them."""
-    chosen, s, lists = theorem.in_scope(loss, scores, labels, offsets, PLAIN_LISTNET)
+    chosen, s, lists = theorem.in_scope(loss, scores, labels, offsets, not_about_listnet)
     y, cuts = lists.labels, lists.offsets
     judged = judge.per_query(s, y, cuts)
     expected = gammas.log_expected_probability(s, targets_of(chosen, s, y, cuts), cuts)
@@ -322,7 +374,7 @@ def lambdaloss_bound(
     >>> lambdaloss_bound([0.0, 3.0], [1, 0], [0, 2], "arp-loss1").constants
     {'C1': array([1.])}
     """
-    chosen, s, lists = theorem.in_scope(loss, scores, labels, offsets, *WITH_CONSTANTS)
+    chosen, s, lists = theorem.in_scope(loss, scores, labels, offsets, not_about_lambdaloss)
     y, cuts = lists.labels, lists.offsets
     sums = _pair_sums(chosen, s, lists)
     constants: dict[str, F64] = {}
@@ -377,7 +429,7 @@ def ndcg_cost_bound(
     >>> ndcg_cost_bound([0.0, 3.0, 1.0, 2.0], [0, 0, 1, 2], [0, 4], "ndcg-loss2(k=none)")
     ndcg-loss2 >= 1 - NDCG: 0.846 >= 0.341 on average over 1 query, the smallest gap 0.505; holds
     """
-    chosen, s, lists = theorem.in_scope(loss, scores, labels, offsets, *WITHOUT_CONSTANTS)
+    chosen, s, lists = theorem.in_scope(loss, scores, labels, offsets, not_about_ndcg_cost)
     y, cuts = lists.labels, lists.offsets
     ndcg = metric("ndcg", gain=chosen.gain, discount=chosen.discount, ties=ties).per_query(
         s, y, cuts

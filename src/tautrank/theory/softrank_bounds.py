@@ -23,7 +23,7 @@ He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 200
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,19 +34,36 @@ from tautrank.losses import REGISTRY, Loss, SoftRank
 from tautrank.losses.base import TrainingLists
 from tautrank.metrics import Discount, discount_values, metric
 from tautrank.metrics.ordering import query_maxima
-from tautrank.theory.loss_bounds import full_lists
-from tautrank.theory.theorem import Bound, about, about_kind, document_pairs, in_scope
+from tautrank.theory.loss_bounds import not_on_full_lists
+from tautrank.theory.theorem import Bound, document_pairs, in_scope, sees_scores
 
 VERSIONS = ("proof", "stated", "contests")
 """The bounds on ``|NDCG - SoftNDCG|`` that `softrank_ndcg_bound` knows."""
 
-_WORDS = "softrank with its exact gradient and without noise"
-EXACT_SOFTRANK = (
-    about_kind(SoftRank, _WORDS),
-    about(_WORDS, lambda loss, *_: loss.estimator == "exact"),
-)
-"""Conditions of a theorem about SoftNDCG."""
-_LOGARITHMIC = about("the logarithmic discount", lambda loss, *_: loss.discount == "log2")
+
+def not_about_softrank(loss: Any, scores: F64, lists: TrainingLists) -> str | None:
+    """Condition of a theorem about SoftNDCG.
+
+    >>> not_about_softrank(SoftRank(estimator="ccs"), np.zeros(1), TrainingLists.of([1], [0, 1]))
+    'it is about softrank with its exact gradient and without noise'
+    """
+    if isinstance(loss, SoftRank) and sees_scores(loss) and loss.estimator == "exact":
+        return None
+    return "it is about softrank with its exact gradient and without noise"
+
+
+def not_about_full_softrank(loss: Any, scores: F64, lists: TrainingLists) -> str | None:
+    """Condition of the theorem as proved and as stated: full lists and the logarithmic discount.
+
+    >>> not_about_full_softrank(SoftRank(k=1), np.zeros(2), TrainingLists.of([1, 0], [0, 2]))
+    'it is about full lists: k is 1, the longest list has 2 documents'
+    """
+    reason = not_about_softrank(loss, scores, lists)
+    if reason is None:
+        reason = not_on_full_lists(loss, lists)
+    if reason is None and loss.discount != "log2":
+        reason = "it is about the logarithmic discount"
+    return reason
 
 
 def softrank_bound(
@@ -179,8 +196,8 @@ def softrank_ndcg_bound(
     bound >= |NDCG - SoftNDCG|: 0.007491 >= 0.00195 on average over 1 query, the smallest gap 0.00554; holds
     """
     choice("version", version, VERSIONS)
-    more = () if version == "contests" else (full_lists, _LOGARITHMIC)
-    chosen, s, lists = in_scope(loss, scores, labels, offsets, *EXACT_SOFTRANK, *more)
+    unless = not_about_softrank if version == "contests" else not_about_full_softrank
+    chosen, s, lists = in_scope(loss, scores, labels, offsets, unless)
     y, cuts = lists.labels, lists.offsets
     ndcg = metric("ndcg", k=chosen.k, gain=chosen.gain, discount=chosen.discount).per_query(
         s, y, cuts

@@ -182,76 +182,28 @@ def sees_scores(loss: Loss) -> bool:
     return loss.noise is None or loss.strength == 0
 
 
-def about(words: str, met: Callable[[Any, F64, TrainingLists], bool | np.bool_]) -> Condition:
-    """Return the condition of a theorem or a check that is only about some losses or lists.
-
-    Args:
-        words: those losses or lists.
-        met: from a loss, scores and lists to whether it is about them.
-
-    >>> about("short lists", lambda loss, scores, lists: lists.longest < 5)(None, None, TrainingLists.of([0] * 9, [0, 9]))
-    'it is about short lists'
-    """
-    return lambda loss, scores, lists: None if met(loss, scores, lists) else f"it is about {words}"
-
-
-def about_kind(kinds: type[Loss] | tuple[type[Loss], ...], words: str) -> Condition:
-    """Return the condition of a theorem about some classes, of losses without noise.
-
-    >>> from tautrank.losses import MSE, loss
-    >>> about_kind(MSE, "mse without noise")(loss("listnet"), np.zeros(1), TrainingLists.of([1], [0, 1]))
-    'it is about mse without noise'
-    """
-    return about(words, lambda loss, *_: isinstance(loss, kinds) and sees_scores(loss))
-
-
-def first_reason(*conditions: Condition) -> Condition:
-    """Return the condition that gives the first reason of several.
-
-    >>> first_reason(about("all", lambda *_: True), about("nothing", lambda *_: False))(None, None, None)
-    'it is about nothing'
-    """
-
-    def condition(loss: Any, scores: F64, lists: TrainingLists) -> str | None:
-        return next((reason for each in conditions if (reason := each(loss, scores, lists))), None)
-
-    return condition
-
-
-def only_for(kinds: type[Loss] | tuple[type[Loss], ...], *conditions: Condition) -> Condition:
-    """Return a condition that some classes have to meet.
-
-    >>> from tautrank.losses import MSE, loss
-    >>> only_for(MSE, about("nothing", lambda *_: False))(loss("listnet"), None, None) is None
-    True
-    """
-    needed = first_reason(*conditions)
-    return lambda loss, scores, lists: (
-        needed(loss, scores, lists) if isinstance(loss, kinds) else None
-    )
-
-
 def in_scope(
     loss: Loss | str,
     scores: ArrayLike,
     labels: ArrayLike,
     offsets: ArrayLike,
-    *conditions: Condition,
+    unless: Condition,
 ) -> tuple[Any, F64, TrainingLists]:
     """Return the loss, the scores and the lists that a theorem is applied to, if it is about them.
 
     Args:
         loss: the loss, or its name.
         scores, labels, offsets: the lists, see `tautrank.theory`.
-        conditions: those of the theorem.
+        unless: from a loss, scores and lists to the reason why the theorem is not about them, or
+            None.
 
-    >>> in_scope("mse", [0.0], [1], [0, 1], about("short lists", lambda *_: False))
+    >>> in_scope("mse", [0.0], [1], [0, 1], lambda *_: "it is about ranknet")
     Traceback (most recent call last):
-    tautrank.errors.OptionError: loss: found mse; expected one that the theorem applies to: it is about short lists
+    tautrank.errors.OptionError: loss: found mse; expected one that the theorem applies to: it is about ranknet
     """
     chosen = REGISTRY.make(loss)
     s, lists = check_scored_lists(scores, labels, offsets)
-    reason = first_reason(*conditions)(chosen, s, lists)
+    reason = unless(chosen, s, lists)
     if reason is not None:
         raise OptionError(
             f"loss: found {chosen}; expected one that the theorem applies to: {reason}"

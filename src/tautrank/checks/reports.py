@@ -1,0 +1,252 @@
+"""Losses checked on lists and on data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tautrank.arguments import choice, whole
+from tautrank.arrays import F64
+from tautrank.checks.checking import (
+    BROKEN,
+    CHECKS,
+    DOES_NOT_APPLY,
+    HOLDS,
+    MEASURED,
+    REFUTED,
+    Check,
+    Outcome,
+    Theorem,
+)
+from tautrank.checks.samples import only_queries, synthetic_lists
+from tautrank.errors import counted
+from tautrank.losses import REGISTRY, Loss
+from tautrank.losses.base import TrainingLists
+from tautrank.progress import Progress, Silent
+from tautrank.theory.theorem import check_scored_lists
+
+
+@dataclass(frozen=True)
+class LossReport:
+    """The outcomes of the checks for one loss; it prints one line per check.
+
+    Args:
+        loss: the loss.
+        outcomes: one per check; only that of ``runs`` if the loss does not run on ordinary lists.
+
+    >>> report = check_loss("mse", [1, 0], [0, 2], names=["shift", "weights"])
+    >>> report
+    mse
+      shift does not apply: it is meant to depend on the scores themselves
+      weights holds
+    >>> report.summary, report["weights"].status
+    ('mse: 1 law holds, 1 check does not apply', 'holds')
+    """
+
+    loss: Loss
+    outcomes: tuple[Outcome, ...]
+
+    def having(self, status: str) -> list[Outcome]:
+        """Return the outcomes of one status: ``"holds"``, ``"broken"``, ``"refuted"``,
+        ``"measured"`` or ``"does not apply"``.
+        """
+        return [outcome for outcome in self.outcomes if outcome.status == status]
+
+    def __getitem__(self, check: str) -> Outcome:
+        return {outcome.check: outcome for outcome in self.outcomes}[check]
+
+    @property
+    def holds(self) -> bool:
+        """Whether no law and no theorem is broken."""
+        return not self.having(BROKEN)
+
+    @property
+    def summary(self) -> str:
+        """How many laws and theorems hold, how many are broken, and how many checks do not apply,
+        in one line.
+        """
+        parts = []
+        for status, one, several in (
+            (BROKEN, "is broken", "are broken"),
+            (HOLDS, "holds", "hold"),
+            (REFUTED, "is refuted", "are refuted"),
+        ):
+            for kind in ("law", "theorem", "measurement"):
+                n = self._count(status, kind)
+                if n:
+                    parts.append(f"{counted(n, kind)} {one if n == 1 else several}")
+        n_measured = len(self.having(MEASURED))
+        if n_measured:
+            parts.append(counted(n_measured, "measurement"))
+        n_silent = len(self.having(DOES_NOT_APPLY))
+        if n_silent:
+            verb = "does" if n_silent == 1 else "do"
+            parts.append(f"{counted(n_silent, 'check')} {verb} not apply")
+        return f"{self.loss}: {', '.join(parts)}"
+
+    def _count(self, status: str, kind: str) -> int:
+        """Return the number of checks of a kind that have a status."""
+        return sum(CHECKS[outcome.check].kind == kind for outcome in self.having(status))
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Return the outcomes as plain values by the name of the check; a number that is not finite
+        is None.
+        """
+        return {outcome.check: _plain_outcome(outcome) for outcome in self.outcomes}
+
+    def __repr__(self) -> str:
+        return "\n".join([str(self.loss), *(f"  {outcome}" for outcome in self.outcomes)])
+
+
+def _plain_outcome(outcome: Outcome) -> dict[str, Any]:
+    """Return an outcome as plain values, with what its check says."""
+    check = CHECKS[outcome.check]
+    paper = check.paper if isinstance(check, Theorem) else ""
+    flaw = check.flaw if isinstance(check, Theorem) else ""
+    return {
+        "kind": check.kind,
+        "statement": check.statement,
+        "paper": paper or None,
+        "status": outcome.status,
+        "margin": outcome.margin if math.isfinite(outcome.margin) else None,
+        "value": outcome.value if math.isfinite(outcome.value) else None,
+        "queries": outcome.queries,
+        "detail": outcome.detail,
+        "known_flaw": flaw or None,
+    }
+
+
+def check_loss(
+    loss: Loss | str,
+    labels: ArrayLike | None = None,
+    offsets: ArrayLike | None = None,
+    **options: Any,
+) -> LossReport:
+    """Check one loss.
+
+    Args:
+        loss: the loss, or its name.
+        labels, offsets: the data, as in `check_losses`.
+        options: ``scores``, ``names``, ``queries``, ``seed`` and ``progress``, as in
+            `check_losses`.
+
+    >>> check_loss("listnet", names=["derivative", "zero-sum", "order"]).holds
+    True
+    """
+    return check_losses([loss], labels, offsets, **options)[0]
+
+
+def check_losses(
+    losses: Iterable[Loss | str] | None = None,
+    labels: ArrayLike | None = None,
+    offsets: ArrayLike | None = None,
+    *,
+    scores: ArrayLike | None = None,
+    names: Iterable[str] | None = None,
+    queries: int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> list[LossReport]:
+    """Check losses, also your own: laws that every loss must obey, measurements, and the papers'
+    theorems.
+
+    A law holds or is broken; a theorem applies to a loss or does not, and holds where it applies; a
+    measurement is a number. A few statements are known to be wrong as their papers print them:
+    these are refuted where they do not hold, which says nothing against the loss.
+
+    Laws are checked on small synthetic lists with ties, empty queries and extreme scores. Most
+    other checks, and the laws that any lists can break, are checked on the data. The outcome of a
+    check is the worst one over several scorings of the data: the given scores (or a draw from N(0,
+    1)), equal scores, the labels upside down, the scores a hundred times as far apart and as near,
+    the labels themselves, and another draw.
+
+    A loss that raises an error breaks the check. A check does not apply only where its own
+    condition says so.
+
+    Args:
+        losses: losses, or their names; None for every registered one. A loss of your own need not
+            be registered.
+        labels: one finite number of at least 0 per document; None for synthetic web search.
+        offsets: start of each query, and the number of documents at the end.
+        scores: one finite number per document.
+        names: names of checks; None for all.
+        queries: largest number of queries to look at, taken at regular distances; None for all.
+        seed: seed of the data and of the scores that are drawn.
+        progress: what is told before each check and at the end how many checks are done, and the
+            name of the next one.
+
+    >>> some = ["order", "xe-ndcg"]
+    >>> for report in check_losses(["lambdarank", "xendcg"], [2, 0, 1], [0, 3], names=some):
+    ...     print(report.summary)
+    lambdarank: 1 law holds, 1 check does not apply
+    xendcg: 1 law holds, 1 theorem holds
+    """
+    subjects = [REGISTRY.make(loss) for loss in (REGISTRY if losses is None else losses)]
+    checks = []
+    for name in CHECKS if names is None else names:
+        checks.append(CHECKS[choice("check", name, tuple(CHECKS))])
+    scorings, lists = _data(labels, offsets, scores, queries, seed)
+
+    progress = progress or Silent()
+    n_checks = len(subjects) * len(checks)
+    reports: list[LossReport] = []
+    for loss in subjects:
+        runs = CHECKS["runs"].outcome(loss, *synthetic_lists())
+        if runs.status == BROKEN:
+            reports.append(LossReport(loss, (runs,)))
+            continue
+        outcomes: list[Outcome] = []
+        for check in checks:
+            n_done = len(reports) * len(checks) + len(outcomes)
+            progress.update(n_done, n_checks, f"{loss}: {check.name}")
+            outcomes.append(_worst_outcome(check, loss, scorings, lists))
+        reports.append(LossReport(loss, tuple(outcomes)))
+    progress.update(n_checks, n_checks, "")
+    return reports
+
+
+def _data(
+    labels: ArrayLike | None,
+    offsets: ArrayLike | None,
+    scores: ArrayLike | None,
+    queries: int | None,
+    seed: int,
+) -> tuple[list[F64], TrainingLists]:
+    """Return several scorings of the same lists."""
+    rng = np.random.default_rng(whole("seed", seed, 0, 2**64 - 1))
+    if labels is None or offsets is None:
+        from tautrank.simulate import simulate_web_search
+
+        data = simulate_web_search(200, n_features=16, mean_length=20, seed=seed)
+        labels, offsets = data.labels, data.offsets
+    lists = TrainingLists.of(labels, offsets)
+    first = rng.normal(size=lists.labels.size)
+    if scores is not None:
+        first, _ = check_scored_lists(scores, lists.labels, lists.offsets)
+    if queries is not None and whole("queries", queries, 1) < lists.sizes.size:
+        kept = np.zeros(lists.sizes.size, bool)
+        kept[np.linspace(0, kept.size - 1, queries).astype(np.int64)] = True
+        first, lists = only_queries(first, lists, kept)
+    second = rng.normal(size=lists.labels.size)
+
+    equal = np.zeros_like(first)
+    scorings = [first, equal, -lists.labels, 100.0 * first, 0.01 * first, lists.labels, second]
+    return scorings, lists
+
+
+def _worst_outcome(check: Check, loss: Loss, scorings: list[F64], lists: TrainingLists) -> Outcome:
+    """Return the worst outcome over the lists that a check is for."""
+    outcomes = []
+    if check.on != "data":
+        # Small lists make the better counterexample, so theirs comes first.
+        outcomes.append(check.outcome(loss, *synthetic_lists())._replace(queries=0))
+    if check.on != "synthetic":
+        for scores in scorings[:1] if check.once else scorings:
+            outcomes.append(check.outcome(loss, scores, lists))
+    worst = min(outcomes, key=check.rank)
+    return worst._replace(queries=outcomes[-1].queries)
