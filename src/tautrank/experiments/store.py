@@ -13,7 +13,6 @@ import json
 import os
 import socket
 import sqlite3
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -288,35 +287,33 @@ def run_lock(store: Path) -> Iterator[None]:
     >>> list(store.parent.iterdir())
     []
     """
+    from filelock import FileLock, Timeout  # takes longer to import than a command to start
+
     path = _lock_file(store)
-    while True:
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError as error:
-            raise DataError(f"{path}: cannot be made ({error.strerror})") from None
-        if not _locked(descriptor):
-            os.close(descriptor)
-            owner = owner_of(store) or "of a process unknown"
-            raise DataError(f"{store}: found another run of it ({owner}); expected one at a time")
-        # The last owner may have removed the file between our opening and locking it: then it locks
-        # nothing.
-        with suppress(OSError):
-            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
-                break
-        os.close(descriptor)
+    lock = FileLock(path, timeout=0)
     try:
-        content = {
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "since": time.strftime("%Y-%m-%d %H:%M:%S"),
-        }
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, json.dumps(content).encode())
+        lock.acquire()
+    except Timeout:
+        owner = owner_of(store) or "of a process unknown"
+        raise DataError(
+            f"{store}: found another run of it ({owner}); expected one at a time"
+        ) from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be made ({error.strerror})") from None
+    owner_now = {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "since": time.strftime("%Y-%m-%d %H:%M:%S"),
+    }
+    try:
+        # Only a courtesy to others: Windows may refuse to write to a locked file.
+        with suppress(OSError):
+            path.write_text(json.dumps(owner_now))
         yield
     finally:
         with suppress(OSError):
-            os.unlink(path)
-        os.close(descriptor)
+            path.unlink()
+        lock.release()
 
 
 def owner_of(store: Path) -> str:
@@ -340,18 +337,3 @@ def owner_of(store: Path) -> str:
 
 def _lock_file(store: Path) -> Path:
     return store.with_name(store.name + ".lock")
-
-
-def _locked(descriptor: int) -> bool:
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
