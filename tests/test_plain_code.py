@@ -49,6 +49,7 @@ WIDE_BY_KEYWORD = frozenset(
         "letor.py read_letor",
         "lightgbm.py fit",
         "ranking_data.py from_frame",
+        "reading.py read",
         "run.py run_study",
         "tune.py tune",
         "web_search.py simulate_web_search",

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tautrank import checks, losses, metrics, simulate, theory
     from tautrank.data.distributed import read_distributed
-    from tautrank.data.files import read_csv, read_parquet, read_scores, write_letor
     from tautrank.data.folders import Splits, list_folds, read_folder
     from tautrank.data.letor import read_letor
+    from tautrank.data.letor_writer import write_letor
     from tautrank.data.ranking_data import RankingData
+    from tautrank.data.reading import read_scores
     from tautrank.data.streamed import read_streamed
     from tautrank.data.summary import DataSummary
+    from tautrank.data.table_files import read_csv, read_parquet
     from tautrank.data.trec import judge_run, read_qrels, read_run
     from tautrank.engines.langevin import Langevin
     from tautrank.errors import (

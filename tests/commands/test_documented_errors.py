@@ -16,7 +16,7 @@ import pytest
 
 import tautrank as tr
 from tautrank.commands.main import main
-from tautrank.data.files import read_csv
+from tautrank.data import read_csv
 from tautrank.experiments.store import run_lock
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "errors.md"

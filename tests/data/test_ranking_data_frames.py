@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import tautrank as tr
-from tautrank.data.files import read_data
+from tautrank.data import read
 from tautrank.errors import DataError, OptionError, TautrankWarning
 
 
@@ -78,14 +78,17 @@ def test_what_is_no_frame_is_refused() -> None:
 @pytest.mark.filterwarnings("ignore:.*left out")
 def test_separator_and_ids_of_a_file(frame: Any, tmp_path: Any, monkeypatch: Any) -> None:
     frame.to_csv(tmp_path / "t.txt", sep=";", index=False)
-    data = read_data(tmp_path / "t.txt", separator=";", doc="sku", drop=["stock"])
+    data = read(tmp_path / "t.txt", separator=";", doc_id="sku", drop=["stock"])
     assert data.feature_names == ("price",)
     assert data.doc_ids is not None
     assert data.doc_ids.tolist() == ["a", "b", "c"]
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.csv", None)
-    same = read_data(tmp_path / "t.txt", separator=";", doc="sku", drop=["stock"])
+    same = read(tmp_path / "t.txt", separator=";", doc_id="sku", drop=["stock"])
     np.testing.assert_array_equal(same.X, data.X)
     with pytest.raises(OptionError, match="separator: found 'ab'; expected one character"):
-        read_data(tmp_path / "t.txt", separator="ab")
-    with pytest.raises(OptionError, match=r"drop: found with .*t.txt, which is read as LETOR text"):
-        read_data(tmp_path / "t.txt", drop=["stock"])
+        read(tmp_path / "t.txt", separator="ab")
+    (tmp_path / "letor.txt").write_text("1 qid:1 1:0.5\n")
+    with pytest.raises(
+        OptionError, match=r"drop: found with .*letor.txt, which is read as LETOR text"
+    ):
+        read(tmp_path / "letor.txt", drop=["stock"])

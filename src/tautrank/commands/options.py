@@ -16,7 +16,8 @@ from tautrank.commands.output import show_reading
 from tautrank.data import Judged, RankingData, Splits, read_folder, read_streamed
 from tautrank.data.columns import columns_of_model, same_columns, set_aside
 from tautrank.data.distributed import read_distributed
-from tautrank.data.files import IN_CHUNKS, read_data
+from tautrank.data.reading import read
+from tautrank.data.table_files import IN_CHUNKS, format_of_table
 from tautrank.data.text_source import require_files
 from tautrank.data.trec import read_judged_scores
 from tautrank.errors import OptionError
@@ -112,17 +113,19 @@ class Reading:
     separator: str | None = option("Character that separates the columns of CSV; default a comma.")
 
     def given(self) -> dict[str, Any]:
-        """The options of `read_data`."""
+        """The options of `tautrank.data.read`."""
         columns = {
             name: names_of(getattr(self, name), f"--{name}")
             for name in ("features", "drop", "categorical")
         }
-        return dataclasses.asdict(self) | columns
+        options = dataclasses.asdict(self) | columns
+        options["doc_id"] = options.pop("doc")
+        return options
 
     def file(self, path: Path, *, unlabelled: bool = False) -> RankingData:
         """Read one file; with `unlabelled`, a table needs no label column."""
         with show_reading(f"reading {path.name}") as progress:
-            return read_data(path, unlabelled=unlabelled, progress=progress, **self.given())
+            return read(path, unlabelled=unlabelled, progress=progress, **self.given())
 
     def files(
         self, *paths: Path | None, **aside: str | None
@@ -172,7 +175,9 @@ class Reading:
         table = {name: asked[name] for name in ("label", "qid", "drop", "features") if asked[name]}
         given = [path for path in paths if path is not None]
         for path in given:
-            how = {**table, "unlabelled": unlabelled} if path.suffix in IN_CHUNKS else text
+            how = (
+                {**table, "unlabelled": unlabelled} if format_of_table(path) in IN_CHUNKS else text
+            )
             with show_reading(f"reading {path.name}"):
                 if client is not None and not found:
                     found.append(read_distributed(path, client=client, **how))

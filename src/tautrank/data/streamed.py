@@ -19,9 +19,9 @@ from tautrank.arguments import job_count
 from tautrank.arrays import I64, Array, query_of
 from tautrank.data.arrays import Queries
 from tautrank.data.cache import ParsedArrays, named_together, together
-from tautrank.data.files import IN_CHUNKS, TABLES, scan_table, table_chunks
 from tautrank.data.letor import LetorOptions, letor_chunks, parse_letor
 from tautrank.data.ranking_data import Names, RankingData
+from tautrank.data.table_files import IN_CHUNKS, format_of_table, scan_table, table_chunks
 from tautrank.data.text_source import ending
 from tautrank.errors import DataError, OptionError, counted
 from tautrank.files import PathLike, paths_of
@@ -65,7 +65,7 @@ class StreamedRows:
         rows = max(1, _CHUNK // max(1, self.width))
         for path, first, last in self.pieces:
             file, at = Path(path), 0
-            if ending(file) in IN_CHUNKS:
+            if format_of_table(file) in IN_CHUNKS:
                 found: Iterator[Array] = table_chunks(file, self.names or (), rows)
             else:
                 options = LetorOptions(
@@ -201,10 +201,10 @@ def files_of(paths: PathLike | Sequence[PathLike]) -> list[str]:
             raise DataError(f"{path}: no file has such a name; expected at least one")
         files += found
     for file in files:
-        kind = ending(Path(file))
-        if kind in TABLES and kind not in IN_CHUNKS:
+        file_format = format_of_table(Path(file))
+        if file_format is not None and file_format not in IN_CHUNKS:
             raise DataError(
-                f"{file}: {kind[1:].upper()} is not read in chunks; expected Parquet, Arrow or LETOR text"
+                f"{file}: {ending(Path(file))[1:].upper()} is not read in chunks; expected Parquet, Arrow or LETOR text"
             )
     return files
 
@@ -217,7 +217,7 @@ def scan(path: str, options: Mapping[str, Any]) -> ParsedArrays:
         options: options of its reader.
     """
     file = Path(path)
-    if ending(file) in IN_CHUNKS:
+    if format_of_table(file) in IN_CHUNKS:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".* scattered ")
             found = scan_table(file, **options)

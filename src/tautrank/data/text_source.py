@@ -187,6 +187,16 @@ def read_text(path: Path) -> bytes:
     return content
 
 
+def first_line(path: Path) -> str:
+    """Return the first line of a text file that is not blank, empty text if there is none."""
+    with TextSource(path) as source:
+        for block in source.blocks(2**16):
+            for line in block.split(b"\n"):
+                if line.strip():
+                    return line.decode("utf-8", "replace")
+    return ""
+
+
 def read_lines(path: Path) -> list[str]:
     """Read a small text file whole: its lines without their ends; bytes that are not UTF-8 are an
     error.

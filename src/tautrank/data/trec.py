@@ -25,10 +25,10 @@ from tautrank.arrays import (
     numbers,
 )
 from tautrank.data.arrays import check_words, offsets_from_sizes
-from tautrank.data.files import TABLES, read_data, read_scores
 from tautrank.data.lists import Lists
 from tautrank.data.ranking_data import RankingData
-from tautrank.data.text_source import TextSource, ending, finite_number, read_text
+from tautrank.data.reading import LETOR, format_of, read, read_scores
+from tautrank.data.text_source import finite_number, first_line, read_text
 from tautrank.errors import DataError, counted
 from tautrank.files import PathLike, csv_text, path_of
 
@@ -305,9 +305,9 @@ def read_judged_scores(scores: Path, data: Path, **options: Any) -> Judged:
     Args:
         scores: file of one score per line, or a run.
         data: file of labelled data, or qrels.
-        options: options of `read_data`.
+        options: options of `read`.
     """
-    _first_line(scores)  # a file that is not there is reported before the data is read
+    first_line(scores)  # a file that is not there is reported before the data is read
     return judge_given(scores, read_judgments(data, **options), str(scores), str(data))
 
 
@@ -319,7 +319,7 @@ def read_judgments(given: Any, **options: Any) -> Judgments:
 
     Args:
         given: file of labelled data, or qrels; relevance by query and document; or data as it is.
-        options: options of `read_data`.
+        options: options of `read`.
 
     >>> read_judgments({"q1": {"d1": 2, "d9": 1}})
     {'q1': {'d1': 2.0, 'd9': 1.0}}
@@ -332,12 +332,10 @@ def read_judgments(given: Any, **options: Any) -> Judgments:
         expected = "qrels, {query: {document: label}}, or RankingData"
         raise DataError(f"judged: found {type(given).__name__}; expected {expected}")
     path = Path(given)
-    words = [] if ending(path) in TABLES else _first_line(path)
+    words = first_line(path).split() if format_of(path) == LETOR else []
     is_letor = len(words) > 3 and (words[1].startswith("qid:") or re.match(r"\d+:", words[3]))
     return (
-        read_qrels(path)
-        if len(words) == QRELS_COLUMNS and not is_letor
-        else read_data(path, **options)
+        read_qrels(path) if len(words) == QRELS_COLUMNS and not is_letor else read(path, **options)
     )
 
 
@@ -357,7 +355,7 @@ def judge_given(
     [2.0, 1.0]
     """
     is_file = isinstance(given, str | os.PathLike)
-    columns = len(_first_line(Path(given))) if is_file else 0
+    columns = len(first_line(Path(given)).split()) if is_file else 0
     if 1 < columns < RUN_COLUMNS:
         expected = f"{RUN_COLUMNS}, a TREC run, or one score per line"
         raise DataError(f"{where}: found {columns} columns in the first line; expected {expected}")
@@ -388,12 +386,3 @@ def judge_given(
     if is_file:
         scores = judgments.in_document_order(scores)
     return Judged(scores, Lists.of(judgments))
-
-
-def _first_line(path: Path) -> list[str]:
-    """Return the words of the first line that has any."""
-    with TextSource(path) as source:
-        lines = (
-            line for block in source.blocks(2**16) for line in block.split(b"\n") if line.strip()
-        )
-        return next(lines, b"").decode("utf-8", "replace").split()

@@ -12,7 +12,7 @@ from typing import Any
 from tautrank.arguments import choice
 from tautrank.data import RankingData, Splits, list_folds, read_folder
 from tautrank.data.columns import same_columns
-from tautrank.data.files import read_data
+from tautrank.data.reading import read
 from tautrank.engines.binned import content_key
 from tautrank.errors import DataError, OptionError
 from tautrank.simulate import five_documents, simulate_web_search
@@ -59,7 +59,7 @@ class DataSource:
             return self.held[fold - 1]
         text, paths = self.given[0], [Path(path) for path in self.given]
         if len(paths) > 1:
-            parts = same_columns([read_data(path) for path in paths], paths)
+            parts = same_columns([read(path) for path in paths], paths)
             return Splits(parts[0], parts[1] if len(parts) == 3 else None, parts[-1])
         if text == NONE:
             return None
@@ -68,7 +68,7 @@ class DataSource:
         if text.startswith(f"{SIMULATED}:"):
             made: RankingData = simulate_web_search(**_simulation(text))
             return made
-        return read_folder(text, fold) if paths[0].is_dir() else read_data(paths[0])
+        return read_folder(text, fold) if paths[0].is_dir() else read(paths[0])
 
 
 def read_source(given: str | Sequence[str], fold: int | None = None) -> DataSource:

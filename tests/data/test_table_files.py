@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import tautrank as tr
-from tautrank.data.files import read_data
+from tautrank.data import read
 from tautrank.data.trec import read_judged_scores
 from tautrank.errors import DataError, MissingDependencyError
 from tests.command_line import run
@@ -44,7 +44,9 @@ def test_tables_with_named_columns(tmp_path, frame):
     assert chosen.labels.tolist() == [7, 8, 9]
     assert chosen.X.shape == (3, 1)
     (tmp_path / "scores.txt").write_text("3\n2\n1\n")
-    assert read_judged_scores(tmp_path / "scores.txt", tmp_path / "t.parquet").labels.tolist() == [
+    assert read_judged_scores(
+        tmp_path / "scores.txt", tmp_path / "t.parquet"
+    ).lists.labels.tolist() == [
         2,
         0,
         1,
@@ -90,7 +92,7 @@ def test_arrow_and_json_tables_are_read_as_parquet_is(tmp_path, frame, kind, cap
         assert (found.feature_names, found.categories) == (same.feature_names, same.categories)
     (tmp_path / "scores.txt").write_text("3\n2\n1\n")
     with pytest.warns(tr.TautrankWarning, match="left out 'title'"):
-        assert read_judged_scores(tmp_path / "scores.txt", file).labels.tolist() == [2, 0, 1]
+        assert read_judged_scores(tmp_path / "scores.txt", file).lists.labels.tolist() == [2, 0, 1]
     code, out, _ = run(capsys, "data info --drop title", file)
     assert (code, "documents" in out) == (0, True)
 
@@ -102,7 +104,7 @@ def test_errors_of_arrow_and_json_tables(tmp_path, frame, kind):
         tr.read_parquet(file)
     file.write_bytes(b"not a table")
     with pytest.raises(DataError, match=rf"t\{kind}: cannot be read as a table \("):
-        read_data(file)
+        read(file)
     WRITERS[kind](frame.assign(label=[1, None, 2]), file)
     with pytest.raises(
         DataError, match="column 'label' has 1 empty cell; expected a label in every row"
@@ -124,7 +126,7 @@ def test_a_table_whose_name_ends_in_tsv_is_separated_by_tabs(tmp_path, frame):
     frame.to_csv(tmp_path / "t.csv", index=False)
     for name in ("t.tsv", "t.TSV.gz"):
         frame.to_csv(tmp_path / name, index=False, sep="\t")
-        data, same = read_data(tmp_path / name), read_data(tmp_path / "t.csv")
+        data, same = read(tmp_path / name), read(tmp_path / "t.csv")
         assert data.feature_names == same.feature_names
         np.testing.assert_array_equal(data.X, same.X)
         assert data.qids.tolist() == ["a", "b"]
