@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import tautrank as tr
+from bench.golden_results import studies, texts
 
 Cases = Iterator[tuple[str, Any]]
 """Names of cases and what is hashed: arrays, bytes, text, numbers, or lists and dictionaries of
@@ -426,6 +427,8 @@ PARTS: dict[str, Callable[[bool], Cases]] = {
     "metrics": metrics,
     "scoring": scoring,
     "models": models,
+    "studies": studies,
+    "texts": texts,
 }
 
 
