@@ -149,7 +149,7 @@ def test_members_stop_together_when_their_sum_stops_improving(
         own = engine._own_settings(
             number, task.loss, dataclasses.replace(settings, n_jobs=1, verbose=0), 100
         )
-        models.append(train_model(engine_named("lightgbm"), task, own, lambda done, value: None)[0])
+        models.append(train_model(engine_named("lightgbm"), task, own)[0])
     for trees in range(1, rounds + 1):
         total = 0.0
         for model in models:

@@ -138,15 +138,6 @@ class Engine(abc.ABC):
         """
         return [sentence for name in names for sentence in other_name(name)]
 
-    def most_rounds(self, task: Task, settings: Settings) -> int:
-        """Return how many rounds a training has at most, for its progress.
-
-        Args:
-            task: what to learn.
-            settings: how.
-        """
-        return settings.n_estimators
-
     @property
     def written(self) -> str:
         """The name as its authors write it."""

@@ -73,16 +73,6 @@ class CommitteeEngine(SelfTrainingEngine):
         self._engine = engine
         self.has_fast = engine_named(engine).has_fast
 
-    def most_rounds(self, task: Task, settings: Settings) -> int:
-        """Return the trees of all members together.
-
-        Args:
-            task: what to learn.
-            settings: how.
-        """
-        assert isinstance(task.loss, Committee)
-        return settings.n_estimators * len(task.loss.all_members)
-
     def train(self, task: Task, settings: Settings, watch: Watch) -> FittedModel:
         """Train all members, side by side as far as the threads go, and add them up.
 
@@ -103,13 +93,18 @@ class CommitteeEngine(SelfTrainingEngine):
         side_by_side = min(settings.threads, len(losses))
         done, one_by_one, failed = itertools.count(1), threading.Lock(), threading.Event()
 
-        def progress(_: Step) -> bool:
+        progress, n_trees = watch.take_progress(), settings.n_estimators * len(losses)
+
+        def count_tree(_: Step) -> bool:
             """Count the trees of all members for one bar; members end when another has failed."""
             with one_by_one:
-                watch.show(next(done), "")
+                progress.update(next(done), n_trees, "")
             return failed.is_set()
 
-        called, threads = (*settings.callbacks, progress), max(1, settings.threads // side_by_side)
+        called, threads = (
+            (*settings.callbacks, count_tree),
+            max(1, settings.threads // side_by_side),
+        )
         settings = dataclasses.replace(settings, n_jobs=threads, verbose=0, callbacks=called)
         bins = task.bins or Bins()
         without_lists = _own_columns(task)

@@ -23,9 +23,9 @@ from tautrank.engines.lockstep import InStep
 from tautrank.engines.loop import train_rounds
 from tautrank.engines.model import FittedModel
 from tautrank.engines.monitor import Watch
-from tautrank.engines.progress import Show
 from tautrank.engines.task import Record, Settings, Task
 from tautrank.errors import DataError, OptionError, counted
+from tautrank.progress import Progress
 
 FOLDS = 4
 """Parts that the queries are divided into."""
@@ -57,7 +57,7 @@ def pooled(task: Task) -> Task:
 
 
 def refitted(
-    engine: Engine, task: Task, settings: Settings, show: Show
+    engine: Engine, task: Task, settings: Settings, progress: Progress | None
 ) -> tuple[FittedModel, Record]:
     """Choose the number of trees by cross-validation, and train as many on all queries.
 
@@ -65,7 +65,7 @@ def refitted(
         engine: what grows the models.
         task: what to learn, without validation data.
         settings: how.
-        show: shows the progress of the cross-validation.
+        progress: shows the progress of the cross-validation.
     """
     n = task.train.n_queries
     if n < FOLDS:
@@ -75,7 +75,7 @@ def refitted(
     order = np.random.default_rng(settings.seed).permutation(n)
     patience = settings.early_stopping_rounds or settings.n_estimators
     judged = dataclasses.replace(settings, eval_train=False, early_stopping_rounds=patience)
-    watch = Watch(dataclasses.replace(task, valid=task.train.subset(order)), judged, show)
+    watch = Watch(dataclasses.replace(task, valid=task.train.subset(order)), judged, progress)
     rounds = itertools.count(1)
     folds = InStep(
         FOLDS, lambda scores: watch.judge(next(rounds), lambda part: np.concatenate(scores)), FOLDS

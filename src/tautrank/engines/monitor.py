@@ -15,12 +15,12 @@ from tautrank.arrays import Array
 from tautrank.data import RankingData
 from tautrank.engines.gradients import check_bounded
 from tautrank.engines.model import scaled
-from tautrank.engines.progress import Show, silent
 from tautrank.engines.task import History, Part, Record, Settings, Step, Task
 from tautrank.errors import (
     DataError,
 )
 from tautrank.metrics.base import BoundMetric
+from tautrank.progress import Progress, Silent
 
 After: TypeAlias = Callable[[Array], bool]
 """Called with scores; training stops when it returns True."""
@@ -32,15 +32,20 @@ class Watch:
     Args:
         task: what is being learnt.
         settings: early stopping and callbacks.
-        show: shows the progress of the training.
+        progress: shows the progress of the training; by default nothing.
         after: called with the validation scores after each step but the last; returns whether to
             stop.
     """
 
     def __init__(
-        self, task: Task, settings: Settings, show: Show = silent, after: After | None = None
+        self,
+        task: Task,
+        settings: Settings,
+        progress: Progress | None = None,
+        after: After | None = None,
     ) -> None:
-        self._task, self._settings, self.show, self._after = task, settings, show, after
+        self._task, self._settings, self._after = task, settings, after
+        self._progress: Progress = progress or Silent()
         self._name = str(task.metric)
         sets = task.validation_sets()
         self._decides = next(iter(sets), None)
@@ -95,7 +100,8 @@ class Watch:
         elif self._task.metric.sign * valid > self._best_value:
             self._best, self._best_value = index, self._task.metric.sign * valid
         shown = valid if valid is not None else train
-        self.show(index + 1, "" if shown is None else f"{self._name} {shown:.4f}")
+        text = "" if shown is None else f"{self._name} {shown:.4f}"
+        self._progress.update(index + 1, self._settings.n_estimators, text)
         stop = False
         start = self._task.start_step
         for callback in self._settings.callbacks:
@@ -107,6 +113,11 @@ class Watch:
         patience = self._settings.early_stopping_rounds
         stop = stop or (patience is not None and index - self._best >= patience)
         return stop or (self._after is not None and self._after(scaled(scores("valid"), scale)))
+
+    def take_progress(self) -> Progress:
+        """Return what shows the progress, and show nothing here from now on."""
+        progress, self._progress = self._progress, Silent()
+        return progress
 
     def put_before(self, history: History) -> None:
         """Put values of rounds that have been judged elsewhere before those of this history.

@@ -13,13 +13,13 @@ from tautrank.engines.loop import train_rounds
 from tautrank.engines.model import FittedModel
 from tautrank.engines.monitor import Watch
 from tautrank.engines.packages import TOOLS
-from tautrank.engines.progress import Show, show_progress, silent
 from tautrank.engines.task import NativeLoss, Record, Settings, Task
 from tautrank.errors import (
     OptionError,
     TautrankWarning,
     refuse,
 )
+from tautrank.progress import Progress, show_progress
 
 # A thread with fewer values than this to count saves less time than waking it takes.
 _VALUES_PER_THREAD = 1_000_000
@@ -52,10 +52,8 @@ def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Re
     if settings.n_jobs is None and engine.name in TOOLS and TOOLS[engine.name].hangs_after_fork:
         worth = max(1, task.train.n_documents * task.train.n_features // _VALUES_PER_THREAD)
         settings = dataclasses.replace(settings, n_jobs=min(settings.threads, worth))
-    with show_progress(
-        str(task.loss), engine.most_rounds(task, settings), settings.verbose
-    ) as show:
-        model, record = train_model(engine, task, settings, show)
+    with show_progress(str(task.loss), "trees", verbose=settings.verbose, n_lines=10) as progress:
+        model, record = train_model(engine, task, settings, progress)
     if not model.importances().any():
         found = f"loss {task.loss}: no tree could be split, so every document gets the same score"
         needed = "different labels, features that vary, and more documents than a leaf must hold (min_data_in_leaf)"
@@ -64,7 +62,7 @@ def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Re
 
 
 def train_model(
-    engine: Engine, task: Task, settings: Settings, show: Show = silent
+    engine: Engine, task: Task, settings: Settings, progress: Progress | None = None
 ) -> tuple[FittedModel, Record]:
     """Train one model, or choose its number of trees by cross-validation and train it on all
     queries.
@@ -73,9 +71,9 @@ def train_model(
         engine: what grows the model; a committee refits its members.
         task: what to learn from what.
         settings: how.
-        show: shows the progress of the training.
+        progress: shows the progress of the training; by default nothing.
     """
     if settings.cross_validate_trees and engine.refits:
-        return refitted(engine, task, settings, show)
-    watch = Watch(task, settings, show)
+        return refitted(engine, task, settings, progress)
+    watch = Watch(task, settings, progress)
     return train_rounds(engine, task, settings, watch), watch.record()
