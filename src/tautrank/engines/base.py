@@ -17,7 +17,7 @@ from typing import (
 
 from tautrank.arrays import F32, F64, Array
 from tautrank.engines.model import FittedModel
-from tautrank.engines.monitor import Watch
+from tautrank.engines.monitor import TrainingMonitor
 from tautrank.engines.packages import TOOLS
 from tautrank.engines.parameter_names import other_name
 from tautrank.engines.task import AnyLoss, Part, QueryBagging, Settings, Task
@@ -214,11 +214,11 @@ class SelfTrainingEngine(Engine):
     """An engine whose tool must run the loop itself."""
 
     @abc.abstractmethod
-    def train(self, task: Task, settings: Settings, watch: Watch) -> FittedModel:
-        """Train until `watch` says stop, and return the model of the rounds to keep.
+    def train(self, task: Task, settings: Settings, monitor: TrainingMonitor) -> FittedModel:
+        """Train until `monitor` says stop, and return the model of the rounds to keep.
 
         Args:
             task: what to learn from what.
             settings: how.
-            watch: judges each round.
+            monitor: judges each round.
         """

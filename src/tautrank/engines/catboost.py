@@ -17,7 +17,7 @@ from tautrank.data import RankingData
 from tautrank.engines.base import SelfTrainingEngine
 from tautrank.engines.langevin import Langevin
 from tautrank.engines.model import FittedModel, shares
-from tautrank.engines.monitor import Watch
+from tautrank.engines.monitor import TrainingMonitor
 from tautrank.engines.packages import package
 from tautrank.engines.task import NativeLoss, Settings, Task
 from tautrank.errors import OptionError
@@ -110,13 +110,13 @@ class CatBoost(SelfTrainingEngine):
     takes_losses: ClassVar[bool] = False
     has_langevin: ClassVar[bool] = True
 
-    def train(self, task: Task, settings: Settings, watch: Watch) -> FittedModel:
-        """Train until `watch` says stop, and return the model of the rounds to keep.
+    def train(self, task: Task, settings: Settings, monitor: TrainingMonitor) -> FittedModel:
+        """Train until `monitor` says stop, and return the model of the rounds to keep.
 
         Args:
             task: what to learn from what.
             settings: how; `extra` holds any parameter of CatBoost.
-            watch: judges each round.
+            monitor: judges each round.
         """
         if task.categorical:
             found = "CatBoost takes no category codes among float features"
@@ -125,11 +125,11 @@ class CatBoost(SelfTrainingEngine):
             raise OptionError("learning_rate: found one per tree; expected one number for CatBoost")
         if settings.langevin is not None:
             _check_langevin(settings.langevin, task, settings)
-        judge = _Judge(watch, task.start.n_trees if task.start is not None else 0)
+        judge = _Judge(monitor, task.start.n_trees if task.start is not None else 0)
         start = task.start.model if isinstance(task.start, CatBoostModel) else None
         params = _parameters(task, settings)
         # CatBoost shows its scores only to a metric.
-        if watch.history:
+        if monitor.history:
             params["eval_metric"] = judge
         with self.in_one_sentence(task.loss), warnings.catch_warnings():
             # CatBoost tries to compile the metric with Numba, and warns that it cannot.
@@ -140,9 +140,9 @@ class CatBoost(SelfTrainingEngine):
             model.fit(train, eval_set=valid, callbacks=[judge], init_model=start)
         if judge.failure is not None:
             raise judge.failure
-        later = model.tree_count_ - watch.rounds_to_keep
+        later = model.tree_count_ - monitor.rounds_to_keep
         if later > 0:
-            model.shrink(watch.rounds_to_keep)
+            model.shrink(monitor.rounds_to_keep)
             if settings.langevin is not None:
                 # The trees that were kept were shrunk before each of those that were not.
                 undone = _factor(settings.langevin, settings.learning_rate) ** -later
@@ -200,13 +200,13 @@ class _Judge:
     stop the training.
     """
 
-    def __init__(self, watch: Watch, first: int) -> None:
-        self._watch, self._rounds = watch, first
+    def __init__(self, monitor: TrainingMonitor, first: int) -> None:
+        self._monitor, self._rounds = monitor, first
         self._scores: list[Array] = []
         self.failure: BaseException | None = None
 
     def __deepcopy__(self, memo: Any) -> _Judge:
-        return self  # CatBoost copies its parameters; the watch must be the one that was given
+        return self  # CatBoost copies its parameters; the monitor must be the one that was given
 
     def is_max_optimal(self) -> bool:
         return True
@@ -224,7 +224,7 @@ class _Judge:
         seen, self._scores = self._scores, []
         self._rounds += 1
         try:
-            return not self._watch.judge(
+            return not self._monitor.after_round(
                 self._rounds, lambda part: seen[0 if part == "train" else -1]
             )
         except BaseException as failure:  # CatBoost would print it and go on

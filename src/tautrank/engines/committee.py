@@ -30,7 +30,7 @@ from tautrank.engines.base import SelfTrainingEngine
 from tautrank.engines.binned import Bins
 from tautrank.engines.lockstep import InStep
 from tautrank.engines.model import FittedModel, scaled, shares
-from tautrank.engines.monitor import Watch
+from tautrank.engines.monitor import TrainingMonitor
 from tautrank.engines.packages import DEFAULT_ENGINE
 from tautrank.engines.registry import engine_named, engine_of_member
 from tautrank.engines.task import Committee, Member, NativeLoss, QueryBagging, Settings, Step, Task
@@ -73,13 +73,13 @@ class CommitteeEngine(SelfTrainingEngine):
         self._engine = engine
         self.has_fast = engine_named(engine).has_fast
 
-    def train(self, task: Task, settings: Settings, watch: Watch) -> FittedModel:
+    def train(self, task: Task, settings: Settings, monitor: TrainingMonitor) -> FittedModel:
         """Train all members, side by side as far as the threads go, and add them up.
 
         Args:
             task: what to learn from what.
             settings: how; for each member.
-            watch: judges the sum, once.
+            monitor: judges the sum, once.
         """
         committee = task.loss
         assert isinstance(committee, Committee)
@@ -93,7 +93,7 @@ class CommitteeEngine(SelfTrainingEngine):
         side_by_side = min(settings.threads, len(losses))
         done, one_by_one, failed = itertools.count(1), threading.Lock(), threading.Event()
 
-        progress, n_trees = watch.take_progress(), settings.n_estimators * len(losses)
+        progress, n_trees = monitor.take_progress(), settings.n_estimators * len(losses)
 
         def count_tree(_: Step) -> bool:
             """Count the trees of all members for one bar; members end when another has failed."""
@@ -110,7 +110,7 @@ class CommitteeEngine(SelfTrainingEngine):
         without_lists = _own_columns(task)
         together, of_sum = (
             None,
-            Watch(task, dataclasses.replace(settings, callbacks=(), eval_train=False)),
+            TrainingMonitor(task, dataclasses.replace(settings, callbacks=(), eval_train=False)),
         )
         take_turns = any(engine_of_member(self._engine, loss).one_at_a_time for loss in losses)
         if task.valid is not None and not take_turns:
@@ -130,8 +130,10 @@ class CommitteeEngine(SelfTrainingEngine):
                 raise
         factors = member_factors(models, task, committee.weights)
         total = exact_in_float32(added(models, factors))
-        watch.judge(total.n_trees, lambda part: scores_of(total, task.parts[part], settings.n_jobs))
-        watch.put_before(of_sum.history)
+        monitor.after_round(
+            total.n_trees, lambda part: scores_of(total, task.parts[part], settings.n_jobs)
+        )
+        monitor.put_before(of_sum.history)
         return total
 
     def in_its_words(
@@ -202,7 +204,7 @@ def _own_columns(task: Task) -> Task:
     )
 
 
-def _judge_of_sum(task: Task, watch: Watch) -> Callable[[list[NDArray[Any]]], bool]:
+def _judge_of_sum(task: Task, monitor: TrainingMonitor) -> Callable[[list[NDArray[Any]]], bool]:
     """Return what says from the validation scores of the members whether their sum has stopped
     improving.
     """
@@ -210,7 +212,7 @@ def _judge_of_sum(task: Task, watch: Watch) -> Callable[[list[NDArray[Any]]], bo
 
     def judge(scores: list[NDArray[Any]]) -> bool:
         scaled = [each * _inverse_spread(each[documents], valid) for each in scores]
-        return watch.judge(0, lambda part: np.sum(scaled, axis=0))
+        return monitor.after_round(0, lambda part: np.sum(scaled, axis=0))
 
     return judge
 

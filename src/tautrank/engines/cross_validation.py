@@ -22,7 +22,7 @@ from tautrank.engines.base import Engine
 from tautrank.engines.lockstep import InStep
 from tautrank.engines.loop import train_rounds
 from tautrank.engines.model import FittedModel
-from tautrank.engines.monitor import Watch
+from tautrank.engines.monitor import TrainingMonitor
 from tautrank.engines.task import Record, Settings, Task
 from tautrank.errors import DataError, OptionError, counted
 from tautrank.progress import Progress
@@ -75,10 +75,14 @@ def refitted(
     order = np.random.default_rng(settings.seed).permutation(n)
     patience = settings.early_stopping_rounds or settings.n_estimators
     judged = dataclasses.replace(settings, eval_train=False, early_stopping_rounds=patience)
-    watch = Watch(dataclasses.replace(task, valid=task.train.subset(order)), judged, progress)
+    monitor = TrainingMonitor(
+        dataclasses.replace(task, valid=task.train.subset(order)), judged, progress
+    )
     rounds = itertools.count(1)
     folds = InStep(
-        FOLDS, lambda scores: watch.judge(next(rounds), lambda part: np.concatenate(scores)), FOLDS
+        FOLDS,
+        lambda scores: monitor.after_round(next(rounds), lambda part: np.concatenate(scores)),
+        FOLDS,
     )
     plain = dataclasses.replace(
         settings, eval_train=False, early_stopping_rounds=None, callbacks=()
@@ -94,14 +98,14 @@ def refitted(
                 future.result()
         finally:
             folds.stop = True  # where the user has interrupted
-    found = watch.record()
+    found = monitor.record()
     rates = (
         settings.rates[: found.steps] if isinstance(settings.rates, Sequence) else settings.rates
     )
     once = dataclasses.replace(
         plain, n_estimators=found.steps, eval_train=settings.eval_train, rates=rates
     )
-    last = Watch(task, once)
+    last = TrainingMonitor(task, once)
     model = train_rounds(engine, task, once, last)
     return model, dataclasses.replace(
         found, best_iteration=model.n_trees, history=found.history | last.history

@@ -12,7 +12,7 @@ from tautrank.arrays import Array
 from tautrank.engines.base import Engine
 from tautrank.engines.loop import train_rounds
 from tautrank.engines.model import FittedModel
-from tautrank.engines.monitor import Watch
+from tautrank.engines.monitor import TrainingMonitor
 from tautrank.engines.task import Settings, Task
 
 
@@ -47,8 +47,8 @@ class InStep:
         """
         try:
             with self._places:
-                watch = Watch(task, settings, after=partial(self.after_round, number))
-                return train_rounds(engine, task, settings, watch)
+                monitor = TrainingMonitor(task, settings, after=partial(self.after_round, number))
+                return train_rounds(engine, task, settings, monitor)
         except BaseException:
             self.stop = True
             raise

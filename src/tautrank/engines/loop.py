@@ -16,7 +16,7 @@ from tautrank.engines.base import (
 from tautrank.engines.gradients import Gradients
 from tautrank.engines.langevin_learner import Refilled
 from tautrank.engines.model import FittedModel
-from tautrank.engines.monitor import Watch
+from tautrank.engines.monitor import TrainingMonitor
 from tautrank.engines.packages import DEFAULT_ENGINE
 from tautrank.engines.task import Settings, Task
 from tautrank.errors import (
@@ -30,22 +30,24 @@ from tautrank.losses import Loss
 _SMALLEST_SCALE = 2.0**-800
 
 
-def train_rounds(engine: Engine, task: Task, settings: Settings, watch: Watch) -> FittedModel:
-    """Train until `watch` says stop, and return the model of the rounds to keep.
+def train_rounds(
+    engine: Engine, task: Task, settings: Settings, monitor: TrainingMonitor
+) -> FittedModel:
+    """Train until `monitor` says stop, and return the model of the rounds to keep.
 
     Args:
         engine: what grows the rounds.
         task: what to learn from what.
         settings: how.
-        watch: judges each round.
+        monitor: judges each round.
     """
     if isinstance(engine, SelfTrainingEngine):
-        return engine.train(task, settings, watch)
+        return engine.train(task, settings, monitor)
     with engine.in_one_sentence(task.loss):
-        return boost(engine, task, settings, watch)
+        return boost(engine, task, settings, monitor)
 
 
-def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> FittedModel:
+def boost(engine: Engine, task: Task, settings: Settings, monitor: TrainingMonitor) -> FittedModel:
     """Grow rounds until there are enough, the validation metric has stopped improving, or a
     callback says stop.
 
@@ -59,7 +61,7 @@ def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> Fitte
         engine: what grows the rounds.
         task: what to learn.
         settings: how.
-        watch: judges each round.
+        monitor: judges each round.
     """
     own_loss = isinstance(task.loss, Loss)
     if settings.langevin is not None and not own_loss:
@@ -101,10 +103,10 @@ def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> Fitte
             )
             break
         scales.append(scale)
-        if watch.judge(learner.rounds, learner.scores, scale):
+        if monitor.after_round(learner.rounds, learner.scores, scale):
             break
-    model: FittedModel = learner.model(watch.rounds_to_keep)
-    model.scale = scales[watch.record().steps - task.start_step - 1]
+    model: FittedModel = learner.model(monitor.rounds_to_keep)
+    model.scale = scales[monitor.record().steps - task.start_step - 1]
     return model
 
 

@@ -26,7 +26,7 @@ After: TypeAlias = Callable[[Array], bool]
 """Called with scores; training stops when it returns True."""
 
 
-class Watch:
+class TrainingMonitor:
     """Judges each round with the metric, keeps the history, and says when to stop.
 
     Args:
@@ -73,7 +73,7 @@ class Watch:
         self._best, self._best_value = 0, -math.inf
         self._began = time.perf_counter()
 
-    def judge(self, rounds: int, scores: Callable[[Part], Array], scale: float = 1.0) -> bool:
+    def after_round(self, rounds: int, scores: Callable[[Part], Array], scale: float = 1.0) -> bool:
         """Note one more step; return whether training should stop.
 
         Args:

@@ -23,7 +23,7 @@ from tautrank.arrays import F32, F64, Array, dense
 from tautrank.data import RankingData
 from tautrank.engines.base import SelfTrainingEngine
 from tautrank.engines.model import FittedModel, shares
-from tautrank.engines.monitor import Watch
+from tautrank.engines.monitor import TrainingMonitor
 from tautrank.engines.packages import package
 from tautrank.engines.task import NativeLoss, Settings, Task
 from tautrank.errors import DataError, OptionError, require, unknown
@@ -173,13 +173,13 @@ class Torch(SelfTrainingEngine):
     model_class: ClassVar[type[FittedModel]] = TorchModel
     one_at_a_time: ClassVar[bool] = True
 
-    def train(self, task: Task, settings: Settings, watch: Watch) -> FittedModel:
-        """Train until `watch` says stop, and return the network of the best epoch.
+    def train(self, task: Task, settings: Settings, monitor: TrainingMonitor) -> FittedModel:
+        """Train until `monitor` says stop, and return the network of the best epoch.
 
         Args:
             task: what to learn from what.
             settings: how; `extra` holds the parameters of `NetworkShape`.
-            watch: judges each epoch.
+            monitor: judges each epoch.
         """
         torch, kind, chosen = package(self.name), task.loss, dict(settings.extra)
         for name in chosen:
@@ -210,7 +210,7 @@ class Torch(SelfTrainingEngine):
             try:
                 with torch.random.fork_rng(devices=[]):
                     torch.manual_seed(settings.seed)
-                    return _train(task, kind, settings, shape, watch)
+                    return _train(task, kind, settings, shape, monitor)
             finally:
                 torch.set_num_threads(threads)
 
@@ -315,7 +315,7 @@ def transformed(x: Any) -> Any:
 
 
 def _train(
-    task: Task, kind: Loss, settings: Settings, shape: NetworkShape, watch: Watch
+    task: Task, kind: Loss, settings: Settings, shape: NetworkShape, monitor: TrainingMonitor
 ) -> TorchModel:
     from tautrank.losses.torch_loss import torch_loss
 
@@ -354,16 +354,16 @@ def _train(
             listwise(net(x, sizes), labels, lengths=sizes, weights=weights).backward()
             optimiser.step()
         net.eval()
-        stop = watch.judge(
+        stop = monitor.after_round(
             epoch + 1,
             lambda part: _scores(net, task.parts[part].X, place, task.parts[part].offsets),
         )
-        if watch.rounds_to_keep != best_rounds:
+        if monitor.rounds_to_keep != best_rounds:
             best = {
                 name: tensor.detach().cpu().numpy().copy()
                 for name, tensor in net.state_dict().items()
             }
-            best_rounds = watch.rounds_to_keep
+            best_rounds = monitor.rounds_to_keep
         if stop:
             break
     return TorchModel(best, shape.hidden, shape.attention)

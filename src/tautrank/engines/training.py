@@ -11,7 +11,7 @@ from tautrank.engines.binned import shared_bins
 from tautrank.engines.cross_validation import pooled, refitted
 from tautrank.engines.loop import train_rounds
 from tautrank.engines.model import FittedModel
-from tautrank.engines.monitor import Watch
+from tautrank.engines.monitor import TrainingMonitor
 from tautrank.engines.packages import TOOLS
 from tautrank.engines.task import NativeLoss, Record, Settings, Task
 from tautrank.errors import (
@@ -75,5 +75,5 @@ def train_model(
     """
     if settings.cross_validate_trees and engine.refits:
         return refitted(engine, task, settings, progress)
-    watch = Watch(task, settings, progress)
-    return train_rounds(engine, task, settings, watch), watch.record()
+    monitor = TrainingMonitor(task, settings, progress)
+    return train_rounds(engine, task, settings, monitor), monitor.record()
