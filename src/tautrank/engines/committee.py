@@ -28,7 +28,7 @@ from tautrank.arrays import F64
 from tautrank.data import RankingData
 from tautrank.engines.base import SelfTrainingEngine
 from tautrank.engines.binned import Bins
-from tautrank.engines.lockstep import InStep
+from tautrank.engines.lockstep import Lockstep
 from tautrank.engines.model import FittedModel, scaled, shares
 from tautrank.engines.monitor import TrainingMonitor
 from tautrank.engines.packages import DEFAULT_ENGINE
@@ -108,21 +108,21 @@ class CommitteeEngine(SelfTrainingEngine):
         settings = dataclasses.replace(settings, n_jobs=threads, verbose=0, callbacks=called)
         bins = task.bins or Bins()
         without_lists = _own_columns(task)
-        together, of_sum = (
+        lockstep, of_sum = (
             None,
             TrainingMonitor(task, dataclasses.replace(settings, callbacks=(), eval_train=False)),
         )
         take_turns = any(engine_of_member(self._engine, loss).one_at_a_time for loss in losses)
         if task.valid is not None and not take_turns:
-            together = InStep(len(losses), _judge_of_sum(task, of_sum), side_by_side)
+            lockstep = Lockstep(len(losses), _judge_of_sum(task, of_sum), side_by_side)
         trained = []
-        with ThreadPoolExecutor(side_by_side if together is None else len(losses)) as pool:
+        with ThreadPoolExecutor(side_by_side if lockstep is None else len(losses)) as pool:
             for number, loss in enumerate(losses):
                 sees_lists = task.own_columns is not None and number % 2 == 0
                 seen = task if sees_lists else without_lists
                 member = dataclasses.replace(seen, loss=loss, bins=bins, bin_seed=settings.seed)
                 own = self._own_settings(number, loss, settings, task.train.n_documents, sees_lists)
-                trained.append(pool.submit(self._member, number, member, own, together))
+                trained.append(pool.submit(self._member, number, member, own, lockstep))
             try:
                 models = [future.result() for future in trained]
             except BaseException:
@@ -176,14 +176,14 @@ class CommitteeEngine(SelfTrainingEngine):
         return dataclasses.replace(settings, seed=seed, extra=extra, bagging=bagging)
 
     def _member(
-        self, number: int, task: Task, settings: Settings, together: InStep | None
+        self, number: int, task: Task, settings: Settings, lockstep: Lockstep | None
     ) -> FittedModel:
         assert isinstance(task.loss, Loss | NativeLoss)
         engine = engine_of_member(self._engine, task.loss)
-        if together is None:
+        if lockstep is None:
             return train_model(engine, task, settings)[0]
         # What a member has grown is kept: alone it may be past its best, the sum rarely is.
-        return together.train(
+        return lockstep.train(
             number, engine, task, dataclasses.replace(settings, early_stopping_rounds=None)
         )
 

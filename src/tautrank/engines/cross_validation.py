@@ -19,7 +19,7 @@ import numpy as np
 from tautrank.arrays import I64
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine
-from tautrank.engines.lockstep import InStep
+from tautrank.engines.lockstep import Lockstep
 from tautrank.engines.loop import train_rounds
 from tautrank.engines.model import FittedModel
 from tautrank.engines.monitor import TrainingMonitor
@@ -79,7 +79,7 @@ def refitted(
         dataclasses.replace(task, valid=task.train.subset(order)), judged, progress
     )
     rounds = itertools.count(1)
-    folds = InStep(
+    folds = Lockstep(
         FOLDS,
         lambda scores: monitor.after_round(next(rounds), lambda part: np.concatenate(scores)),
         FOLDS,

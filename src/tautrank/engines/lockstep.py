@@ -16,7 +16,7 @@ from tautrank.engines.monitor import TrainingMonitor
 from tautrank.engines.task import Settings, Task
 
 
-class InStep:
+class Lockstep:
     """Trainings that grow one round at a time, wait for each other, and stop together.
 
     Args:
