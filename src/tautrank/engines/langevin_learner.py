@@ -15,7 +15,7 @@ from tautrank.engines.model import FittedModel
 from tautrank.engines.task import Part, Task
 
 
-class Refilled:
+class LangevinLearner:
     """The scores of a model whose leaves are filled again; those of the tool that grows it do not
     follow.
 

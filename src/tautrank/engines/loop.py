@@ -14,7 +14,7 @@ from tautrank.engines.base import (
     SelfTrainingEngine,
 )
 from tautrank.engines.gradients import Gradients
-from tautrank.engines.langevin_learner import Refilled
+from tautrank.engines.langevin_learner import LangevinLearner
 from tautrank.engines.model import FittedModel
 from tautrank.engines.monitor import TrainingMonitor
 from tautrank.engines.packages import DEFAULT_ENGINE
@@ -86,7 +86,7 @@ def boost(engine: Engine, task: Task, settings: Settings, monitor: TrainingMonit
             raise OptionError(
                 f"langevin: {found}; expected another engine, such as {DEFAULT_ENGINE}"
             )
-        learner = Refilled(learner, task, source.leaf_values)
+        learner = LangevinLearner(learner, task, source.leaf_values)
     scales: list[float] = []
     for step in range(task.start_step, task.start_step + settings.n_estimators):
         at = None if source is None else source.at(step, scale)
