@@ -171,7 +171,7 @@ class Engine(abc.ABC):
         """
         return {known.lower(): known for known in cls.objectives}.get(text.lower())
 
-    def in_its_words(
+    def translate_parameters(
         self, parameters: Mapping[str, Any], fixed: Collection[str] = ()
     ) -> dict[str, Any]:
         """Rename parameters to the engine's own names, and leave out those it does not have.

@@ -171,7 +171,7 @@ class CatBoost(SelfTrainingEngine):
             raise OptionError(f"loss: found 'catboost:{text}'; expected {expected}")
         return f"{found}:{parameters}"
 
-    def in_its_words(
+    def translate_parameters(
         self, parameters: Mapping[str, Any], fixed: Collection[str] = ()
     ) -> dict[str, Any]:
         """Rename parameters to CatBoost's names; its default trees have no minimum of documents per
@@ -181,7 +181,7 @@ class CatBoost(SelfTrainingEngine):
             parameters: values under the names that scikit-learn and LightGBM use.
             fixed: names of the parameters that are set besides.
 
-        >>> CatBoost().in_its_words({"learning_rate": 0.1, "colsample_bytree": 0.5, "min_child_samples": 5})
+        >>> CatBoost().translate_parameters({"learning_rate": 0.1, "colsample_bytree": 0.5, "min_child_samples": 5})
         {'learning_rate': 0.1, 'rsm': 0.5}
         """
         names = {"colsample_bytree": "rsm", "reg_lambda": "l2_leaf_reg"}

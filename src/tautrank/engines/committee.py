@@ -136,7 +136,7 @@ class CommitteeEngine(SelfTrainingEngine):
         monitor.put_before(of_sum.history)
         return total
 
-    def in_its_words(
+    def translate_parameters(
         self, parameters: Mapping[str, Any], fixed: Collection[str] = ()
     ) -> dict[str, Any]:
         """Rename parameters as the engine of the members does.
@@ -145,7 +145,7 @@ class CommitteeEngine(SelfTrainingEngine):
             parameters: values under the names that scikit-learn and LightGBM use.
             fixed: names of the parameters that are set besides.
         """
-        return engine_named(self._engine).in_its_words(parameters, fixed)
+        return engine_named(self._engine).translate_parameters(parameters, fixed)
 
     def _own_settings(
         self,
@@ -165,9 +165,9 @@ class CommitteeEngine(SelfTrainingEngine):
             elif not (
                 engine.has_fast and settings.speed == "fast"
             ):  # it would add up other documents (LightGBM#7397)
-                extra |= engine.in_its_words({"subsample": _QUERY_SHARE}, extra)
+                extra |= engine.translate_parameters({"subsample": _QUERY_SHARE}, extra)
         if engine.may_sample("features", extra):
-            extra |= engine.in_its_words({"colsample_bytree": _FEATURE_SHARE}, extra)
+            extra |= engine.translate_parameters({"colsample_bytree": _FEATURE_SHARE}, extra)
         if engine.may_sample("thresholds", extra) and not sees_lists:
             extra |= dict.fromkeys(engine.sampling["thresholds"], True)
             few = settings.num_leaves

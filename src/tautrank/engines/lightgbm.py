@@ -313,7 +313,7 @@ class LightGBM(Engine):
         """
         return super().may_sample(what, _by_main_name(dict.fromkeys(extra)))
 
-    def in_its_words(
+    def translate_parameters(
         self, parameters: Mapping[str, Any], fixed: Collection[str] = ()
     ) -> dict[str, Any]:
         """Return the parameters, and how often rows are sampled: LightGBM samples them only when
@@ -323,7 +323,7 @@ class LightGBM(Engine):
             parameters: values by name.
             fixed: names of the parameters that are set besides.
 
-        >>> LightGBM().in_its_words({"subsample": 0.5})
+        >>> LightGBM().translate_parameters({"subsample": 0.5})
         {'subsample': 0.5, 'subsample_freq': 1}
         """
         renamed = dict(parameters)

@@ -208,7 +208,7 @@ class XGBoost(Engine):
         """
         return _Learner(task, settings)
 
-    def in_its_words(
+    def translate_parameters(
         self, parameters: Mapping[str, Any], fixed: Collection[str] = ()
     ) -> dict[str, Any]:
         """Leave out the minimum of documents per leaf, which XGBoost does not have.
@@ -217,7 +217,7 @@ class XGBoost(Engine):
             parameters: values under the names that scikit-learn and LightGBM use.
             fixed: names of the parameters that are set besides.
 
-        >>> XGBoost().in_its_words({"learning_rate": 0.1, "min_child_samples": 5})
+        >>> XGBoost().translate_parameters({"learning_rate": 0.1, "min_child_samples": 5})
         {'learning_rate': 0.1}
         """
         return {name: value for name, value in parameters.items() if name != "min_child_samples"}

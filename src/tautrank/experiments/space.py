@@ -181,7 +181,7 @@ _KINDS: Mapping[str, Callable[..., Dimension]] = {
     "float": Uniform,
     "int": WholeNumber,
 }
-# Names that scikit-learn and LightGBM share; `Engine.in_its_words` translates them for the other
+# Names that scikit-learn and LightGBM share; `Engine.translate_parameters` translates them for the other
 # tools.
 TREE_SPACE: Mapping[str, Choice] = {
     "learning_rate": Choice((0.02, 0.03, 0.05, 0.08, 0.12, 0.2)),
@@ -424,7 +424,7 @@ def parameters_of(configuration: Mapping[str, Any], fixed: Mapping[str, Any]) ->
         parts[part][rest] = value
     loss = with_parameters(parts[""].pop("loss"), parts["loss"])
     engine = engine_for(str(fixed.get("engine", DEFAULT_ENGINE)), read_loss(loss))
-    given = {"loss": loss, **fixed, **engine.in_its_words(parts[""], fixed)}
+    given = {"loss": loss, **fixed, **engine.translate_parameters(parts[""], fixed)}
     if parts["langevin"]:
         given["langevin"] = dataclasses.replace(
             fixed.get("langevin") or Langevin(), **parts["langevin"]
