@@ -84,7 +84,7 @@ class Training:
                 if (
                     given and engine.name == self.engine
                 ):  # the tool knows the names, and is slow to import
-                    refuse(engine.wrong_names(member, [name for name in given if name not in own]))
+                    refuse(engine.name_errors(member, [name for name in given if name not in own]))
         others["n_estimators"] = whole("--trees", self.trees, 1)
         others["early_stopping_rounds"] = self.early_stopping or None
         if (

@@ -70,7 +70,7 @@ def translated(params: Mapping[str, Any], loss: Any = None) -> dict[str, Any]:
             engine_parameters[name] = value
 
     checked = [name for name in engine_parameters if name != "categorical_feature"]
-    refuse(LightGBM().wrong_names(trained, checked))
+    refuse(LightGBM().name_errors(trained, checked))
     # 0 and below turn early stopping off in LightGBM.
     if (parameters["early_stopping_rounds"] or 0) < 1:
         parameters["early_stopping_rounds"] = None

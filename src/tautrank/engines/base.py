@@ -19,7 +19,7 @@ from tautrank.arrays import F32, F64, Array
 from tautrank.engines.model import FittedModel
 from tautrank.engines.monitor import TrainingMonitor
 from tautrank.engines.packages import TOOLS
-from tautrank.engines.parameter_names import other_name
+from tautrank.engines.parameter_names import our_name
 from tautrank.engines.task import AnyLoss, Part, QueryBagging, Settings, Task
 from tautrank.errors import (
     DataError,
@@ -129,14 +129,14 @@ class Engine(abc.ABC):
         """
         raise NotImplementedError(f"{self.name} runs the loop itself")
 
-    def wrong_names(self, loss: AnyLoss, names: Iterable[str]) -> list[str]:
+    def name_errors(self, loss: AnyLoss, names: Iterable[str]) -> list[str]:
         """Return a sentence about each parameter that the engine cannot be given.
 
         Args:
             loss: the loss to train.
             names: names of parameters that a ranker does not have itself.
         """
-        return [sentence for name in names for sentence in other_name(name)]
+        return [sentence for name in names for sentence in our_name(name)]
 
     @property
     def written(self) -> str:

@@ -32,7 +32,7 @@ from tautrank.engines.lightgbm_text import (
 )
 from tautrank.engines.model import FittedModel, shares
 from tautrank.engines.packages import make_safe, package
-from tautrank.engines.parameter_names import OTHER_NAMES, other_name
+from tautrank.engines.parameter_names import OTHER_NAMES, our_name
 from tautrank.engines.task import AnyLoss, NativeLoss, Part, QueryBagging, Settings, Task
 from tautrank.engines.trees import Tree
 from tautrank.errors import DataError, OptionError, refuse, unknown
@@ -248,7 +248,7 @@ class LightGBM(Engine):
         """
         return _Learner(task, settings)
 
-    def wrong_names(self, loss: AnyLoss, names: Iterable[str]) -> list[str]:
+    def name_errors(self, loss: AnyLoss, names: Iterable[str]) -> list[str]:
         """Return a sentence about each parameter that LightGBM does not have, or that has another
         name here.
 
@@ -263,7 +263,7 @@ class LightGBM(Engine):
                 wrong.append(str(unknown("parameter of lightgbm", name, {*known, *OTHER_NAMES})))
                 continue
             main = known[name]
-            wrong += other_name(name, main)
+            wrong += our_name(name, main)
             if main in _OF_OBJECTIVES and not isinstance(loss, NativeLoss):
                 wrong.append(
                     f"{name}: is for LightGBM's own objectives; expected {_OF_OBJECTIVES[main]}"
@@ -502,7 +502,7 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
     """
     native = task.loss if isinstance(task.loss, NativeLoss) else None
     refuse(
-        LightGBM().wrong_names(task.loss, settings.extra)
+        LightGBM().name_errors(task.loss, settings.extra)
     )  # LightGBM itself would silently ignore them
     extra = _given(settings)
     if extra.get("boosting") == "dart":

@@ -19,14 +19,14 @@ OTHER_NAMES = {
 """The parameters that have one name here for all engines, and what tools call them."""
 
 
-def other_name(name: str, main: str | None = None) -> list[str]:
+def our_name(name: str, main: str | None = None) -> list[str]:
     """Say what a parameter is called here, if a tool's name for it was given.
 
     Args:
         name: the name as the user gave it.
         main: the tool's main name for it, if ``name`` is an alias.
 
-    >>> other_name("eta"), other_name("max_depth")
+    >>> our_name("eta"), our_name("max_depth")
     (['eta: is called learning_rate here; expected that name'], [])
     """
     found = [ours for ours, theirs in OTHER_NAMES.items() if (main or name) in theirs]

@@ -33,7 +33,7 @@ def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Re
         task: what to learn from what.
         settings: how.
     """
-    refuse(engine.wrong_names(task.loss, settings.extra))
+    refuse(engine.name_errors(task.loss, settings.extra))
     if settings.cross_validate_trees:
         task = pooled(task)
     if settings.speed == "fast" and (not engine.has_fast or settings.langevin is not None):
