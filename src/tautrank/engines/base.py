@@ -116,7 +116,7 @@ class Engine(abc.ABC):
     """Its parameters that sample ``"features"``, ``"rows"`` and ``"thresholds"``, under their main
     names.
     """
-    has_fast: bool = False
+    supports_fast: bool = False
     """Whether it knows a faster way to train, ``speed="fast"``."""
 
     def start(self, task: Task, settings: Settings) -> Learner:

@@ -71,7 +71,7 @@ class CommitteeEngine(SelfTrainingEngine):
 
     def __init__(self, engine: str = DEFAULT_ENGINE) -> None:
         self._engine = engine
-        self.has_fast = engine_named(engine).has_fast
+        self.supports_fast = engine_named(engine).supports_fast
 
     def train(self, task: Task, settings: Settings, monitor: TrainingMonitor) -> FittedModel:
         """Train all members, side by side as far as the threads go, and add them up.
@@ -163,7 +163,7 @@ class CommitteeEngine(SelfTrainingEngine):
             if isinstance(loss, Loss):
                 bagging = QueryBagging(_QUERY_SHARE, 1, seed)
             elif not (
-                engine.has_fast and settings.speed == "fast"
+                engine.supports_fast and settings.speed == "fast"
             ):  # it would add up other documents (LightGBM#7397)
                 extra |= engine.translate_parameters({"subsample": _QUERY_SHARE}, extra)
         if engine.may_sample("features", extra):

@@ -237,7 +237,7 @@ class LightGBM(Engine):
         "rows": ("bagging_fraction", "bagging_freq", "bagging_by_query"),
         "thresholds": ("extra_trees",),
     }
-    has_fast = True
+    supports_fast = True
 
     def start(self, task: Task, settings: Settings) -> Learner:
         """Begin a training.

@@ -36,8 +36,8 @@ def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Re
     refuse(engine.name_errors(task.loss, settings.extra))
     if settings.cross_validate_trees:
         task = pooled(task)
-    if settings.speed == "fast" and (not engine.has_fast or settings.langevin is not None):
-        found = "langevin" if engine.has_fast else engine.written
+    if settings.speed == "fast" and (not engine.supports_fast or settings.langevin is not None):
+        found = "langevin" if engine.supports_fast else engine.written
         raise OptionError(
             f"speed: found 'fast' with {found}; expected 'exact', or LightGBM without langevin"
         )
