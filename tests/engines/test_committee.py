@@ -14,9 +14,9 @@ from tautrank.engines import Settings, Step, Task, read_loss
 from tautrank.engines.committee import (
     CommitteeEngine,
     SeveralModels,
-    added,
     exact_in_float32,
     member_factors,
+    weighted_sum,
 )
 from tautrank.engines.lightgbm import LightGBMModel
 from tautrank.engines.registry import engine_named
@@ -60,7 +60,7 @@ def test_names_are_read_and_printed() -> None:
 
 def test_a_sum_of_models_is_one_booster_with_scaled_leaves(train: tr.RankingData) -> None:
     models = [tr.Ranker(loss, **FEW).fit(train).model_ for loss in ("lambdarank", "xendcg")]
-    total = added(models, [0.5, 3.0])
+    total = weighted_sum(models, [0.5, 3.0])
     assert isinstance(total, LightGBMModel)
     assert total.n_trees == total.booster.num_trees() == 12
     expected = 0.5 * models[0].predict(train.X) + 3.0 * models[1].predict(train.X)
@@ -85,13 +85,13 @@ def test_float32_adds_the_leaves_of_a_committee_exactly_in_any_order(train: tr.R
 
 def test_rounding_changes_next_to_nothing_or_is_left_out(train: tr.RankingData) -> None:
     models = [tr.Ranker(loss, **FEW).fit(train).model_ for loss in ("lambdarank", "xendcg")]
-    total = added(models, [0.5, 3.0])
+    total = weighted_sum(models, [0.5, 3.0])
     rounded = exact_in_float32(total)
     assert (
         np.abs(rounded.predict(train.X) - total.predict(train.X)).max() < total.n_trees * 2.0**-17
     )
     assert not np.array_equal(rounded.predict(train.X), total.predict(train.X))
-    large = added(models, [1e5, 3.0])
+    large = weighted_sum(models, [1e5, 3.0])
     assert exact_in_float32(large) is large
 
 
@@ -153,7 +153,7 @@ def test_members_stop_together_when_their_sum_stops_improving(
     for trees in range(1, rounds + 1):
         total = 0.0
         for model in models:
-            scores = model.first(trees).predict(valid.X)
+            scores = model.truncated(trees).predict(valid.X)
             variances = [
                 np.sum((part - part.mean()) ** 2) for part in np.split(scores, valid.offsets[1:-1])
             ]
@@ -164,7 +164,7 @@ def test_members_stop_together_when_their_sum_stops_improving(
         ranker.evals_result_["valid"]["ndcg@5"], [*values, ranker.best_score_], rtol=1e-12
     )
     task = Task(train, tr.loss("mse"), tr.metric("ndcg@5"))
-    expected = exact_in_float32(added(models, member_factors(models, task))).predict(valid.X)
+    expected = exact_in_float32(weighted_sum(models, member_factors(models, task))).predict(valid.X)
     np.testing.assert_array_equal(ranker.predict(valid), expected)
 
 

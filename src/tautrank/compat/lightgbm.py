@@ -204,7 +204,7 @@ class LGBMRanker(Ranker):
             return super().predict(X, qid, group=group)
 
         data, features = self._model_input(X, qid, group)
-        model = self.model_ if n_trees < 1 else self.model_.first(n_trees)
+        model = self.model_ if n_trees < 1 else self.model_.truncated(n_trees)
         if pred_leaf:
             answer: Array = model.leaves(features, self.n_jobs)
         elif pred_contrib:

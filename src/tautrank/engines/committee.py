@@ -129,7 +129,7 @@ class CommitteeEngine(SelfTrainingEngine):
                 failed.set()  # members that are still training end with their next tree
                 raise
         factors = member_factors(models, task, committee.weights)
-        total = exact_in_float32(added(models, factors))
+        total = exact_in_float32(weighted_sum(models, factors))
         monitor.after_round(
             total.n_trees, lambda part: scores_of(total, task.parts[part], settings.n_jobs)
         )
@@ -293,7 +293,7 @@ def _fitted_weights(scores: F64, metric: Metric, valid: RankingData) -> F64:
     return weights
 
 
-def added(models: Sequence[FittedModel], factors: Iterable[float]) -> FittedModel:
+def weighted_sum(models: Sequence[FittedModel], factors: Iterable[float]) -> FittedModel:
     """Return one model whose scores are the sum of the models' scores, each times its factor.
 
     Args:
@@ -303,7 +303,7 @@ def added(models: Sequence[FittedModel], factors: Iterable[float]) -> FittedMode
     given = [float(factor) for factor in factors]
     kinds = {type(model) for model in models}
     if len(kinds) == 1:
-        total = kinds.pop().added(models, given)
+        total = kinds.pop().weighted_sum(models, given)
         if total is not None:
             return total
     return SeveralModels(models, given)
@@ -437,7 +437,7 @@ class SeveralModels(FittedModel):
             unit: the number.
         """
         scaled = [
-            type(model).added([model], [factor])
+            type(model).weighted_sum([model], [factor])
             for model, factor in zip(self.models, self.factors, strict=True)
         ]
         rounded = [model.rounded(unit) for model in scaled if model is not None]

@@ -123,13 +123,13 @@ class LightGBMModel(FittedModel):
     def _leaves(self, X: Any, threads: int) -> Any:
         return self.unscaled.predict(X, pred_leaf=True, num_threads=threads)
 
-    def first(self, trees: int) -> FittedModel:
+    def truncated(self, n_trees: int) -> FittedModel:
         """Return the model of the first trees.
 
         Args:
-            trees: their number.
+            n_trees: their number.
         """
-        content = str(self.unscaled.model_to_string(num_iteration=trees)).encode()
+        content = str(self.unscaled.model_to_string(num_iteration=n_trees)).encode()
         return self.read(content, self.n_features, self.scale)
 
     def importances(self) -> F64:
@@ -173,7 +173,9 @@ class LightGBMModel(FittedModel):
         return (package(cls.tool).basic.LightGBMError,)
 
     @classmethod
-    def added(cls, models: Sequence[LightGBMModel], factors: Sequence[float]) -> FittedModel | None:
+    def weighted_sum(
+        cls, models: Sequence[LightGBMModel], factors: Sequence[float]
+    ) -> FittedModel | None:
         """Return one booster with the trees of all models, their leaves scaled.
 
         Args:
@@ -406,11 +408,11 @@ class _Learner(RefillableLearner):
         """Return a model of the last of the trees."""
         return self._text(int(self._booster.num_trees()) - 1, 1).encode()
 
-    def _text(self, first: int, trees: int) -> str:
+    def _text(self, first: int, n_trees: int) -> str:
         # The text ends with the parameters of the training; the rate of its last tree is not one of
         # them.
         self._set_rate(self._settings.learning_rate)
-        return str(self._booster.model_to_string(start_iteration=first, num_iteration=trees))
+        return str(self._booster.model_to_string(start_iteration=first, num_iteration=n_trees))
 
     def _begin(self, objective: Callable[..., Any] | None, rate: float) -> None:
         lightgbm, task = package("lightgbm"), self._task

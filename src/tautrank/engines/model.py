@@ -158,11 +158,11 @@ class FittedModel(abc.ABC):
             f"pred_leaf: {self.tool} has no leaves; expected a model of lightgbm or xgboost"
         )
 
-    def first(self, trees: int) -> FittedModel:
+    def truncated(self, n_trees: int) -> FittedModel:
         """Return the model of the first trees.
 
         Args:
-            trees: their number.
+            n_trees: their number.
         """
         raise OptionError(
             f"num_iteration: a model of {self.tool} predicts as a whole; expected None"
@@ -238,7 +238,7 @@ class FittedModel(abc.ABC):
         return [tree.times(self.scale) for tree in trees] if self.scale != 1 else trees
 
     @classmethod
-    def added(cls, models: Sequence[Any], factors: Sequence[float]) -> FittedModel | None:
+    def weighted_sum(cls, models: Sequence[Any], factors: Sequence[float]) -> FittedModel | None:
         """Return one model of this tool whose scores are the sum of the models' scores, each times
         its factor.
 

@@ -75,13 +75,13 @@ class XGBoostModel(FittedModel):
     def _leaves(self, X: Any, threads: int) -> Any:
         return self._predict(X, threads, pred_leaf=True)
 
-    def first(self, trees: int) -> FittedModel:
+    def truncated(self, n_trees: int) -> FittedModel:
         """Return the model of the first trees.
 
         Args:
-            trees: their number.
+            n_trees: their number.
         """
-        content = bytes(self.booster[:trees].save_raw("ubj"))
+        content = bytes(self.booster[:n_trees].save_raw("ubj"))
         return self.read(content, self.n_features, self.scale)
 
     def importances(self) -> F64:
@@ -111,7 +111,9 @@ class XGBoostModel(FittedModel):
         return (package(cls.tool).core.XGBoostError,)
 
     @classmethod
-    def added(cls, models: Sequence[XGBoostModel], factors: Sequence[float]) -> FittedModel | None:
+    def weighted_sum(
+        cls, models: Sequence[XGBoostModel], factors: Sequence[float]
+    ) -> FittedModel | None:
         """Return one booster with the trees of all models, their leaves scaled, in float32 as
         XGBoost keeps them.
 
