@@ -139,7 +139,7 @@ class Engine(abc.ABC):
         return [sentence for name in names for sentence in our_name(name)]
 
     @property
-    def written(self) -> str:
+    def display_name(self) -> str:
         """The name as its authors write it."""
         return TOOLS[self.name].display_name
 
@@ -206,7 +206,7 @@ class Engine(abc.ABC):
             )
             reason = plain.replace("Check failed: ", "expected ")
             raise DataError(
-                f"loss {loss}: {self.written} cannot train on this ({reason})"
+                f"loss {loss}: {self.display_name} cannot train on this ({reason})"
             ) from None
 
 

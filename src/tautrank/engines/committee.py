@@ -66,7 +66,7 @@ class CommitteeEngine(SelfTrainingEngine):
     """
 
     name: ClassVar[str] = "committee"
-    written = "a committee"
+    display_name = "a committee"
     refits: ClassVar[bool] = False
 
     def __init__(self, engine: str = DEFAULT_ENGINE) -> None:

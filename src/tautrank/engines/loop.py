@@ -82,7 +82,7 @@ def boost(engine: Engine, task: Task, settings: Settings, monitor: TrainingMonit
     learner, source = _begun(engine, task, settings)
     if settings.langevin is not None:
         if source is None or not isinstance(learner, RefillableLearner):
-            found = f"{engine.written} cannot fill the leaves of a tree again"
+            found = f"{engine.display_name} cannot fill the leaves of a tree again"
             raise OptionError(
                 f"langevin: {found}; expected another engine, such as {DEFAULT_ENGINE}"
             )

@@ -31,7 +31,7 @@ def engine_named(name: str) -> Engine:
     Args:
         name: one of `TOOLS`.
 
-    >>> engine_named("lightgbm").written
+    >>> engine_named("lightgbm").display_name
     'LightGBM'
     >>> engine_named("lightbgm")
     Traceback (most recent call last):
@@ -85,9 +85,7 @@ def engine_of_member(name: str, loss: Member) -> Engine:
         return engine_named(loss.tool)
     if not engine.takes_losses:
         others = ", ".join(other for other in TOOLS if engine_named(other).takes_losses)
-        found = (
-            f"{name} for the loss {loss}, but {engine.written} trains only its own objectives here"
-        )
+        found = f"{name} for the loss {loss}, but {engine.display_name} trains only its own objectives here"
         expected = f"{others}, or a loss such as '{name}:{engine.objectives[0]}'"
         raise OptionError(f"engine: found {found}; expected {expected}")
     return engine

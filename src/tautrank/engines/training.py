@@ -37,7 +37,7 @@ def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Re
     if settings.cross_validate_trees:
         task = pooled(task)
     if settings.speed == "fast" and (not engine.supports_fast or settings.langevin is not None):
-        found = "langevin" if engine.supports_fast else engine.written
+        found = "langevin" if engine.supports_fast else engine.display_name
         raise OptionError(
             f"speed: found 'fast' with {found}; expected 'exact', or LightGBM without langevin"
         )

@@ -387,7 +387,7 @@ def _read_other_model(tool: str, content: bytes) -> tuple[dict[str, Any], Fitted
         raise
     except _DAMAGE + engine.model_class.tool_errors():
         raise DataError(
-            f"{engine.written} cannot read the model; expected a whole file as {tool} saves it"
+            f"{engine.display_name} cannot read the model; expected a whole file as {tool} saves it"
         ) from None
     parameters: dict[str, Any] = {"engine": tool}
     if engine.find_objective(objective) is not None:
