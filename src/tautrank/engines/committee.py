@@ -133,7 +133,7 @@ class CommitteeEngine(SelfTrainingEngine):
         monitor.after_round(
             total.n_trees, lambda part: scores_of(total, task.parts[part], settings.n_jobs)
         )
-        monitor.put_before(of_sum.history)
+        monitor.prepend_history(of_sum.history)
         return total
 
     def translate_parameters(

@@ -119,7 +119,7 @@ class TrainingMonitor:
         progress, self._progress = self._progress, Silent()
         return progress
 
-    def put_before(self, history: History) -> None:
+    def prepend_history(self, history: History) -> None:
         """Put values of rounds that have been judged elsewhere before those of this history.
 
         Args:
