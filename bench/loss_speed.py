@@ -24,7 +24,7 @@ ROUNDS = 7
 
 def labels_and_offsets() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
     rng = np.random.default_rng(0)
-    labels = rng.choice(5, QUERIES * DOCUMENTS, p=tr.simulate.web_search.LABEL_SHARES).astype(
+    labels = rng.choice(5, QUERIES * DOCUMENTS, p=tr.simulate.shapes.LABEL_SHARES).astype(
         np.float32
     )
     return labels, np.arange(QUERIES + 1, dtype=np.int64) * DOCUMENTS

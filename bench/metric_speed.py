@@ -17,7 +17,7 @@ def claims() -> Claims:
     from sklearn.metrics import ndcg_score
 
     rng = np.random.default_rng(0)
-    labels = rng.choice(5, (QUERIES, DOCUMENTS), p=tr.simulate.web_search.LABEL_SHARES).astype(
+    labels = rng.choice(5, (QUERIES, DOCUMENTS), p=tr.simulate.shapes.LABEL_SHARES).astype(
         np.float32
     )
     scores = rng.standard_normal((QUERIES, DOCUMENTS))

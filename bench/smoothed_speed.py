@@ -131,9 +131,7 @@ def _by_length() -> Claims:
     runs = {}
     for n in LENGTHS:
         queries = CURVE_DOCUMENTS // n
-        labels = rng.choice(5, queries * n, p=tr.simulate.web_search.LABEL_SHARES).astype(
-            np.float32
-        )
+        labels = rng.choice(5, queries * n, p=tr.simulate.shapes.LABEL_SHARES).astype(np.float32)
         offsets = np.arange(queries + 1) * n
         runs[n] = gradient("stochasticrank", labels, offsets, metric=f"ndcg@{CUTOFF}")
     times = interleaved({str(n): run for n, run in runs.items()}, ROUNDS, settle=True)

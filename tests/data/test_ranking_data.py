@@ -252,7 +252,7 @@ def test_simulated_web_search_has_the_habits_it_promises():
     np.testing.assert_array_equal(data.labels, again.labels)
     summary = data.describe()
     shares = np.array(list(summary.labels.values())) / summary.documents
-    np.testing.assert_allclose(shares, tr.simulate.web_search.LABEL_SHARES, atol=0.002)
+    np.testing.assert_allclose(shares, tr.simulate.shapes.LABEL_SHARES, atol=0.002)
     assert (
         summary.list_length[3] > 3 * summary.list_length[1]
     )  # some lists are far longer than the median

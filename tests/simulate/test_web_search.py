@@ -13,7 +13,7 @@ from scipy.special import ndtr
 import tautrank as tr
 from tautrank.errors import OptionError
 from tautrank.simulate import simulate_web_search
-from tautrank.simulate.web_search import MSLR, SHAPES, YAHOO, label_cuts
+from tautrank.simulate.shapes import MSLR, SHAPES, YAHOO, label_cuts
 
 LIKES = ["mslr", "yahoo"]
 QUERIES = {"mslr": 1000, "yahoo": 2000}

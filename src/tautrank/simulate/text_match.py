@@ -1,76 +1,23 @@
-"""The model behind the synthetic data: hidden qualities of documents, intents of queries,
-relevance, and features.
+"""The 136 features of MSLR-WEB30K, computed from synthetic documents: term counts, lengths, links and
+clicks.
 
-`fill_text_match` writes the 136 features of MSLR-WEB30K, computed from synthetic documents: term
-counts, lengths, links and clicks. Every document has four streams of text (body, anchor, title,
-URL) and the whole of them. How often each query term occurs in a stream is drawn; the 125 text
-features follow from these counts by their usual formulas, so they are zero together, copy each
-other for queries of one term, and grow heavy tails, as the published ones do.
-
-`fill_scaled` writes 519 features in the manner of the Yahoo! Learning to Rank Challenge: all
-between 0 and 1, meaning undisclosed. What is known of the published ones: they describe the web
-graph, the document, its classes, the query, matching text, topics, clicks, external references and
-time; each was brought into the range from 0 to 1; 519 of the 700 columns are in use in set 1, and
-18 of these are copies of others.
+Every document has four streams of text (body, anchor, title, URL) and the whole of them. How often
+each query term occurs in a stream is drawn; the 125 text features follow from these counts by their
+usual formulas, so they are zero together, copy each other for queries of one term, and grow heavy
+tails, as the published ones do.
 
 Qin and Liu, *Introducing LETOR 4.0 Datasets*, 2013; the list of features is that of the MSLR-WEB30K
-data set. Chapelle and Chang, *Yahoo! Learning to Rank Challenge Overview*, 2011.
+data set.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tautrank.arrays import F32, F64, I64
-
-# The hidden qualities of a document: how well its text matches, how popular it is, how hard its
-# author pushes it (too hard is spam), how fresh it is, how far its site is trusted, how useful its
-# readers find it.
-MATCH, POPULAR, PUSHED, FRESH, TRUSTED, USEFUL = range(6)
-QUALITIES = 6
-
-
-def draw_qualities(query: I64, n_queries: int, rng: np.random.Generator) -> F64:
-    """Draw ``[n, 6]`` qualities: standard normal, and a part that all documents of a query
-    share.
-    """
-    own = rng.standard_normal((query.size, QUALITIES))
-    return np.asarray(own + 0.5 * rng.standard_normal((n_queries, QUALITIES))[query])
-
-
-def draw_intents(n_queries: int, rng: np.random.Generator) -> F64:
-    """Draw ``[q, 6]`` weights that sum to 1: how much each quality matters to a query."""
-    return rng.dirichlet(np.ones(QUALITIES) * 1.5, n_queries)
-
-
-def utility(qualities: F64, intent: F64) -> F64:
-    """Qualities weighted by intent; a matching document that is popular counts extra; spam sinks.
-
-    ``2 sum_k tanh(q_k) w_k + 0.8 max(match, 0) [popular > 0.3] - 1.5 [pushed > 1.2]``
-
-    Args:
-        qualities: ``[n, 6]``.
-        intent: ``[n, 6]``, the intent of each document's query.
-
-    >>> float(utility(np.zeros((1, 6)), np.full((1, 6), 1 / 6))[0])
-    0.0
-    """
-    match, popular, pushed = qualities[:, MATCH], qualities[:, POPULAR], qualities[:, PUSHED]
-    weighted = 2.0 * (np.tanh(qualities) * intent).sum(axis=1)
-    together = 0.8 * np.maximum(match, 0) * (popular > 0.3)
-    sunk = -1.5 * (pushed > 1.2)
-    return np.asarray(weighted + together + sunk)
-
-
-def draw_plenty(n_queries: int, rng: np.random.Generator) -> F64:
-    """Draw how much there is to be found for each query: mostly similar amounts, sometimes next to
-    nothing.
-    """
-    return np.asarray(0.5 - 0.7 * rng.standard_exponential(n_queries))
-
+from tautrank.simulate.qualities import FRESH, MATCH, POPULAR, PUSHED, TRUSTED, USEFUL
 
 STREAMS = ("body", "anchor", "title", "url", "whole")
 _STATISTICS = ("sum", "min", "max", "mean", "variance")
@@ -303,95 +250,3 @@ def _fill_page(out: F32, qualities: F32, rng: np.random.Generator) -> None:
     out[8] = np.floor(np.exp(1.3 * blurred(useful + 0.6 * qualities[MATCH], 0.8) - 2))
     out[9] = np.floor(np.exp(1.6 * blurred(0.7 * useful + popular, 0.9) - 1))
     out[10] = np.where(out[9] > 0, np.exp(3 + 0.7 * blurred(useful, 0.9)), 0)
-
-
-_COPIES = 18
-
-
-class _Group(NamedTuple):
-    """Columns of one kind: they look at some qualities, share a nuisance factor, and are 0
-    together.
-    """
-
-    columns: int
-    qualities: tuple[int, ...]
-    blur: tuple[
-        float, float
-    ]  # range of the noise of a column, where quality has standard deviation 1
-    absent: float  # share of the documents about which nothing is known
-    levels: tuple[int, ...] = ()  # columns with that many values, in turn; 0 is any number
-
-
-_GROUPS = (
-    _Group(60, (POPULAR, POPULAR, TRUSTED), (0.6, 2.0), 0.1, (0, 0, 40)),  # web graph
-    _Group(
-        60, (PUSHED, FRESH, TRUSTED), (0.8, 2.5), 0.0, (0, 12, 100)
-    ),  # statistics of the document
-    _Group(50, (PUSHED, TRUSTED, USEFUL), (1.0, 3.0), 0.5, (2, 0)),  # classifiers
-    _Group(199, (MATCH,), (0.6, 2.5), 0.15, (0, 0, 6, 25)),  # matching text
-    _Group(40, (MATCH, USEFUL), (0.8, 2.0), 0.3),  # topics
-    _Group(30, (USEFUL, USEFUL, MATCH), (0.5, 1.5), 0.7, (0, 30)),  # clicks
-    _Group(20, (POPULAR, TRUSTED), (0.8, 2.0), 0.8, (4,)),  # external references
-    _Group(12, (FRESH,), (0.4, 1.5), 0.2),  # time
-)
-_QUERY_COLUMNS = 30
-WIDTH = sum(group.columns for group in _GROUPS) + _QUERY_COLUMNS + _COPIES
-
-
-@lru_cache(maxsize=1)
-def _columns() -> list[tuple[Any, ...]]:
-    """Return (quality, group, weights of quality, nuisance and noise, levels) of each column drawn
-    per document.
-
-    The columns are the engine's, not the data's: the same for every seed.
-    """
-    rng = np.random.default_rng(519)
-    count = [group.columns for group in _GROUPS]
-    quality = np.concatenate([np.resize(group.qualities, group.columns) for group in _GROUPS])
-    blur = np.concatenate([rng.uniform(*group.blur, group.columns) for group in _GROUPS])
-    shared = rng.uniform(0, 1, quality.size)
-    levels = np.concatenate([np.resize(group.levels or (0,), group.columns) for group in _GROUPS])
-    # 1.702 brings the logistic function nearest to the normal distribution function; 1.25 is a
-    # quality's variance.
-    scale = 1.702 / np.sqrt(1.25 + shared**2 + blur**2)
-    sign = rng.choice([1.0, 1.0, 1.0, -1.0], quality.size)
-    single = [
-        np.asarray(values, np.float32)
-        for values in (sign * scale, shared * scale, blur * scale, levels)
-    ]
-    return list(zip(quality, np.repeat(np.arange(len(_GROUPS)), count), *single, strict=True))
-
-
-def fill_scaled(
-    out: F32, qualities: F32, intents: F64, query: I64, rng: np.random.Generator
-) -> None:
-    """Write the 519 features of some documents.
-
-    Args:
-        out: float32 ``[519, n]``, one feature per row.
-        qualities: float32 ``[6, n]``.
-        intents: ``[q, 6]``.
-        query: the query of each document, from 0 to q - 1.
-        rng: the source of all that is drawn.
-    """
-    columns = _columns()
-    n = query.size
-    own = out[: len(columns)]
-    rng.standard_normal(out=own, dtype=np.float32)
-    nuisance = rng.standard_normal((len(_GROUPS), n), dtype=np.float32)
-    known = rng.random((len(_GROUPS), n), dtype=np.float32) >= np.array(
-        [[group.absent] for group in _GROUPS]
-    )
-    for row, (quality, group, weight, shared, blur, levels) in zip(own, columns, strict=True):
-        values = _share(blur * row + weight * qualities[quality] + shared * nuisance[group])
-        if levels:
-            values = np.minimum(np.floor(values * levels), levels - 1) / (levels - 1)
-        row[:] = values * known[group]
-    after = own.shape[0]
-    # What a query is after shows in its columns; the rest of them is noise, the same for all its
-    # documents.
-    shown = intents.T[np.resize(np.arange(QUALITIES), _QUERY_COLUMNS)]
-    blurs = np.linspace(0.1, 2, _QUERY_COLUMNS)[:, None]
-    shown = 1 / (1 + np.exp(6 * (1 / QUALITIES - shown) + blurs * rng.standard_normal(shown.shape)))
-    out[after : after + _QUERY_COLUMNS] = shown.astype(np.float32)[:, query]
-    out[after + _QUERY_COLUMNS :] = out[np.linspace(0, after - 1, _COPIES).astype(np.int64)]
