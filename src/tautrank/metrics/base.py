@@ -252,18 +252,22 @@ def mean_over_queries(values: F64, weights: F64 | None = None) -> float:
     >>> mean_over_queries(np.array([1.0, np.nan, 0.0]), np.array([3.0, 100.0, 1.0]))
     0.75
     """
-    kept = ~np.isnan(values)
-    if not kept.any():
+    is_counted = ~np.isnan(values)
+    values = values[is_counted]
+    if values.size == 0:
         return math.nan
     if weights is None:
-        return float(values[kept].mean())
-    w = weights[kept]
-    if w.max() == 0:
+        return float(values.mean())
+    weights = weights[is_counted]
+    largest = weights.max()
+    if largest == 0:
         return math.nan
     # Weights near the end of the float range would overflow in the sum; a power of two rounds
     # nothing.
-    w = np.ldexp(w, -int(np.frexp(w.max())[1]))
-    return float((w * values[kept]).sum() / w.sum())
+    exponent = int(np.frexp(largest)[1])
+    weights = np.ldexp(weights, -exponent)
+    weighted_sum = (weights * values).sum()
+    return float(weighted_sum / weights.sum())
 
 
 _EXAMPLE = "'ndcg', 'ndcg@10' or 'ndcg(ties=expected)@10'"
@@ -299,15 +303,23 @@ def metric(name: str | Metric, *, like: str | None = None, **options: Any) -> Me
         )
     if isinstance(name, str):
         name = name.lower()
-        name = name if name in METRICS else respelled(name)
-    if like is not None:
-        if isinstance(name, Metric):
-            known, given = name.name, changed_options(name)
-        else:
-            cls, typed = METRICS.read(name)
-            known, given = cls.name, dict(typed)
-        options = preset(like, known, {**given, **options}) | options
-    return METRICS.make(name, **options)
+        if name not in METRICS:
+            name = respelled(name)
+    if like is None:
+        return METRICS.make(name, **options)
+    return METRICS.make(name, **_options_like(like, name, options))
+
+
+def _options_like(like: str, name: str | Metric, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options, and those that make a metric count as the tool `like` does."""
+    if isinstance(name, Metric):
+        metric_name = name.name
+        options_of_name = changed_options(name)
+    else:
+        metric_class, typed_options = METRICS.read(name)
+        metric_name = metric_class.name
+        options_of_name = dict(typed_options)
+    return preset(like, metric_name, {**options_of_name, **options}) | options
 
 
 @dataclass(frozen=True, repr=False)
@@ -333,23 +345,24 @@ class Evaluation:
         >>> evaluate(["P@1", "ndcg"], [3.0, 2.0], [0, 1], like="trec_eval").of("P@1").tolist()
         [0.0]
         """
-        if isinstance(which, int):
-            return np.asarray(self.values[which])
-        sought = metric(which)
-        # A name without options also finds a metric that another tool's rules (`like`) gave
-        # options.
-        plain = isinstance(which, str) and "(" not in which
-        alike = [
-            at
-            for at, each in enumerate(self.metrics)
-            if plain and (each.name, each.k) == (sought.name, sought.k)
-        ]
-        places = [at for at, each in enumerate(self.metrics) if each == sought] or alike
-        if len(places) != 1:
-            raise OptionError(
-                f"metric: found {which}; expected one of {', '.join(map(str, self.metrics))}"
-            )
-        return np.asarray(self.values[places[0]])
+        index = which if isinstance(which, int) else self._index(which)
+        return np.asarray(self.values[index])
+
+    def _index(self, name: str | Metric) -> int:
+        """Return the number of a metric; a name without options also finds a metric that another
+        tool's rules (`like`) gave options.
+        """
+        wanted_metric = metric(name)
+        matches = [i for i, candidate in enumerate(self.metrics) if candidate == wanted_metric]
+        if not matches and isinstance(name, str) and "(" not in name:
+            name_and_cutoff = (wanted_metric.name, wanted_metric.k)
+            for i, candidate in enumerate(self.metrics):
+                if (candidate.name, candidate.k) == name_and_cutoff:
+                    matches.append(i)
+        if len(matches) != 1:
+            expected = ", ".join(map(str, self.metrics))
+            raise OptionError(f"metric: found {name}; expected one of {expected}")
+        return matches[0]
 
     def mean(self, which: int | str | Metric) -> float:
         """Return the mean of a metric, given as in `of`, over the queries it did not skip; NaN if
@@ -359,8 +372,12 @@ class Evaluation:
 
     def standard_error(self, which: int | str | Metric) -> float:
         """Return the standard error of that mean over queries; NaN for fewer than two."""
-        used = self.of(which)[~np.isnan(self.of(which))]
-        return float(used.std(ddof=1) / math.sqrt(used.size)) if used.size > 1 else math.nan
+        values = self.of(which)
+        values = values[~np.isnan(values)]
+        if values.size < 2:
+            return math.nan
+        deviation = values.std(ddof=1)
+        return float(deviation / math.sqrt(values.size))
 
     def skipped(self, which: int | str | Metric) -> int:
         """Return the number of queries that a metric skipped."""
@@ -370,53 +387,57 @@ class Evaluation:
         """Return a pandas frame of one row per query and one column per metric; NaN where a metric
         skipped a query.
         """
-        return pandas().DataFrame(
-            self.values.T, index=self.qids, columns=[str(each) for each in self.metrics]
-        )
+        names = [str(metric) for metric in self.metrics]
+        return pandas().DataFrame(self.values.T, index=self.qids, columns=names)
 
-    def _rows(self) -> list[tuple[str, ...]]:
-        numbers = (
-            (self.mean(i), self.standard_error(i), self.skipped(i))
-            for i in range(len(self.metrics))
-        )
-        means = [(f"{mean:.4f}", f"{error:.4f}", f"{skipped}") for mean, error, skipped in numbers]
-        return [(str(each), *row) for each, row in zip(self.metrics, means, strict=True)]
+    def _rows(self) -> list[tuple[str, str, str, str]]:
+        """Return the name, mean, standard error and number of skipped queries of each metric as
+        text.
+        """
+        rows = []
+        for i, metric in enumerate(self.metrics):
+            mean, error = f"{self.mean(i):.4f}", f"{self.standard_error(i):.4f}"
+            rows.append((str(metric), mean, error, str(self.skipped(i))))
+        return rows
 
     def __repr__(self) -> str:
-        width = max(len(str(each)) for each in self.metrics)
         rows = [("metric", "mean", "error", "skipped"), *self._rows()]
-        return "\n".join(
-            f"{name:<{width}}  {mean:>8}  {error:>7}  {skipped:>7}"
-            for name, mean, error, skipped in rows
-        )
+        width = max(len(str(metric)) for metric in self.metrics)
+        lines = []
+        for name, mean, error, skipped in rows:
+            lines.append(f"{name:<{width}}  {mean:>8}  {error:>7}  {skipped:>7}")
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return html_table(
-            ("metric", "mean", "std. error", "skipped"), self._rows(), f"{self.qids.size:,} queries"
-        )
+        titles = ("metric", "mean", "std. error", "skipped")
+        return html_table(titles, self._rows(), f"{self.qids.size:,} queries")
 
     def to_dict(self) -> dict[str, Any]:
         """Return means, standard errors and counts as plain values; JSON has no NaN, so it becomes
         None.
         """
-        found: dict[str, Any] = {}
-        for i, m in enumerate(self.metrics):
-            numbers = {
+        plain_metrics: dict[str, Any] = {}
+        for i, metric in enumerate(self.metrics):
+            skipped = self.skipped(i)
+            plain_metrics[str(metric)] = {
                 "mean": or_none(self.mean(i)),
                 "standard_error": or_none(self.standard_error(i)),
+                "queries": self.qids.size - skipped,
+                "skipped": skipped,
+                "ties": metric.ties,
+                "empty": metric.empty,
+                "higher_is_better": metric.higher_is_better,
             }
-            counts = {"queries": self.qids.size - self.skipped(i), "skipped": self.skipped(i)}
-            rules = {"ties": m.ties, "empty": m.empty, "higher_is_better": m.higher_is_better}
-            found[str(m)] = {**numbers, **counts, **rules}
-        return {"queries": self.qids.size, "metrics": found}
+        return {"queries": self.qids.size, "metrics": plain_metrics}
 
     def write_per_query(self, path: PathLike) -> None:
         """Write a CSV with a row per query and a column per metric; a skipped query's cell is
         empty.
         """
         rows = [["qid", *map(str, self.metrics)]]
-        for qid, column in zip(self.qids.tolist(), self.values.T.tolist(), strict=True):
-            rows.append([qid, *("" if math.isnan(value) else repr(value) for value in column)])
+        for qid, values in zip(self.qids.tolist(), self.values.T.tolist(), strict=True):
+            cells = ["" if math.isnan(value) else repr(value) for value in values]
+            rows.append([qid, *cells])
         write_whole(path, csv_text(rows))
 
 
@@ -454,14 +475,15 @@ def evaluate(
     >>> evaluate(["mrr"], [3.0, 2.0, 1.0], data).mean("mrr")
     0.5
     """
-    chosen = tuple(
-        m if isinstance(m, Metric) else metric(m, **options) for m in one_or_more(metrics)
-    )
-    if not chosen:
+    read_metrics = []
+    for name in one_or_more(metrics):
+        read_metrics.append(name if isinstance(name, Metric) else metric(name, **options))
+    if not read_metrics:
         raise OptionError("metrics: found none; expected at least one, such as 'ndcg@10'")
+
     lists = Lists.of(labels, offsets, qid=qid, group=group, judged=judged)
-    values = np.stack([m.per_query(scores, lists) for m in chosen])
+    values = [metric.per_query(scores, lists) for metric in read_metrics]
     ids = lists.qids if qids is None else np.asarray(qids)
-    if ids.shape != (values.shape[1],):
-        raise DataError(f"qids: found {ids.size} ids; expected {values.shape[1]}, one per query")
-    return Evaluation(chosen, values, ids)
+    if ids.shape != (lists.n_queries,):
+        raise DataError(f"qids: found {ids.size} ids; expected {lists.n_queries}, one per query")
+    return Evaluation(tuple(read_metrics), np.stack(values), ids)

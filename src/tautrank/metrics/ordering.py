@@ -64,22 +64,39 @@ class Block(NamedTuple):
     @property
     def padded(self) -> bool:
         """Whether some row is shorter than the matrix is wide."""
-        return not self.contiguous and bool((self.lengths < self.width).any())
+        if self.contiguous:
+            return False
+        is_short = self.lengths < self.width
+        return bool(is_short.any())
 
     def matrix(self, values: Array, fill: float) -> Array:
         """Lay the flat ``values`` out as rows, ``fill`` where a row is short; may be a view, so
         read only.
         """
-        rows = self.lengths.size
         if self.contiguous:
+            n_rows = self.lengths.size
             first = int(self.starts[0])
-            return values[first : first + rows * self.width].reshape(rows, self.width)
+            end = first + n_rows * self.width
+            return values[first:end].reshape(n_rows, self.width)
         columns = np.arange(self.width)
-        # The padding of the last list would point past the end: clip, then overwrite.
-        laid = values.take(self.starts[:, None] + columns, mode="clip")
+        rows = self.take(values, columns)
         if self.padded:
-            laid[columns >= self.lengths[:, None]] = fill
-        return laid
+            is_padding = columns >= self.lengths[:, None]
+            rows[is_padding] = fill
+        return rows
+
+    def take(self, values: Array, columns: I64, rows: I64 | slice = slice(None)) -> Array:
+        """Return the flat ``values`` of the documents in these columns of the rows; anything where
+        a row is short.
+
+        Args:
+            values: one per document of all lists.
+            columns: the same columns for each row, or a row of columns for each.
+            rows: the rows; all by default.
+        """
+        starts = self.starts[rows]
+        # The padding of the last list would point past the end: clip it.
+        return values.take(starts[:, None] + columns, mode="clip")
 
 
 def blocks(offsets: I64) -> Iterator[Block]:
@@ -94,10 +111,15 @@ def blocks(offsets: I64) -> Iterator[Block]:
     """
     lengths = np.diff(offsets)
     for queries, width in of_similar_width(lengths):
-        full = bool((lengths[queries] == width).all())
-        neighbours = int(queries[-1] - queries[0]) == queries.size - 1
+        are_full = bool((lengths[queries] == width).all())
+        distance = int(queries[-1] - queries[0])
+        are_neighbours = distance == queries.size - 1
         yield Block(
-            queries, offsets[queries], lengths[queries], width, contiguous=full and neighbours
+            queries=queries,
+            starts=offsets[queries],
+            lengths=lengths[queries],
+            width=width,
+            contiguous=are_full and are_neighbours,
         )
 
 
@@ -117,13 +139,14 @@ def of_similar_width(lengths: I64) -> Iterator[tuple[I64, int]]:
     widths = row_widths(lengths)
     by_width = np.argsort(widths, kind="stable")
     sorted_widths = widths[by_width]
-    at = int(np.searchsorted(sorted_widths, 1))
-    while at < by_width.size:
-        width = int(sorted_widths[at])
-        last = int(np.searchsorted(sorted_widths, width, side="right"))
-        last = min(last, at + max(1, BLOCK_DOCUMENTS // width))
-        yield by_width[at:last], width
-        at = last
+    first = int(np.searchsorted(sorted_widths, 1))
+    while first < by_width.size:
+        width = int(sorted_widths[first])
+        end_of_width = int(np.searchsorted(sorted_widths, width, side="right"))
+        n_rows = max(1, BLOCK_DOCUMENTS // width)
+        end = min(end_of_width, first + n_rows)
+        yield by_width[first:end], width
+        first = end
 
 
 def row_widths(lengths: I64) -> I64:
@@ -139,7 +162,8 @@ def row_widths(lengths: I64) -> I64:
     # frexp gives the exponent e of 2^(e-1) <= length < 2^e exactly, where log2 could round.
     exponent = np.frexp(lengths.astype(np.float64))[1].astype(np.int64)
     step = np.left_shift(1, np.maximum(exponent - 4, 0))
-    return -(-lengths // step) * step
+    n_steps = -(-lengths // step)  # rounded up
+    return n_steps * step
 
 
 class TieGroups(NamedTuple):
@@ -164,11 +188,16 @@ class TieGroups(NamedTuple):
     @classmethod
     def of(cls, sorted_keys: Floats, values: F64) -> TieGroups:
         """Find the groups in sorted keys."""
-        first = np.ones(sorted_keys.shape, dtype=bool)
-        np.not_equal(sorted_keys[:, 1:], sorted_keys[:, :-1], out=first[:, 1:])
-        starts = np.flatnonzero(first)
-        sizes = np.diff(starts, append=first.size)
-        return cls(values, starts, sizes, np.flatnonzero(starts % sorted_keys.shape[1] == 0))
+        is_first = np.ones(sorted_keys.shape, dtype=bool)
+        np.not_equal(sorted_keys[:, 1:], sorted_keys[:, :-1], out=is_first[:, 1:])
+        starts = np.flatnonzero(is_first)
+        width = sorted_keys.shape[1]
+        return cls(
+            values=values,
+            starts=starts,
+            sizes=np.diff(starts, append=is_first.size),
+            row_starts=np.flatnonzero(starts % width == 0),
+        )
 
     def sums(self, values: F64) -> F64:
         """Add up ``values`` (one per position) inside each group."""
@@ -187,9 +216,24 @@ class TieGroups(NamedTuple):
         return np.asarray(self.starts // self.values.shape[1])
 
 
-def sort_rows(
-    block: Block, scores: Floats, depth: int, codes: Codes
-) -> tuple[I64, Floats, Floats, I64]:
+class SortedRows(NamedTuple):
+    """The rows of a block, sorted.
+
+    Args:
+        order: the positions of each row's documents by rank; arbitrary inside open ties.
+        keys: the key of each document, in the order of the row.
+        head: the keys at the first ranks, those that matter.
+        open_ties: the rows with ties that are left open and reach into those ranks. Ties at
+            ``+inf`` are none: nothing is earned there.
+    """
+
+    order: I64
+    keys: Floats
+    head: Floats
+    open_ties: I64
+
+
+def sort_rows(block: Block, scores: Floats, depth: int, codes: Codes) -> SortedRows:
     """Sort the rows of a block, the best score first.
 
     Args:
@@ -198,34 +242,33 @@ def sort_rows(
         depth: how many ranks matter.
         codes: returns the tie codes of all documents, see `tie_codes`; None leaves ties open.
 
-    Returns:
-        The order of each whole row (arbitrary inside ties that are left open), the keys, the keys
-        at the first ``depth`` ranks, and the indices of the rows with an open tie that reaches into
-        those ranks. Ties at ``+inf`` are none: nothing is earned there.
-
     >>> block = next(blocks(np.array([0, 3, 6])))
-    >>> order, _, head, tied = sort_rows(block, np.array([1.0, 3.0, 2.0, 1.0, 1.0, 5.0]), 2, None)
-    >>> order, head, tied
+    >>> rows = sort_rows(block, np.array([1.0, 3.0, 2.0, 1.0, 1.0, 5.0]), 2, None)
+    >>> rows.order, rows.head, rows.open_ties
     (array([[1, 2, 0],
            [2, 0, 1]]), array([[-3., -2.],
            [-5., -1.]]), array([1]))
-    >>> sort_rows(block, np.zeros(6), 2, lambda: np.array([2, 0, 1, 0, 1, 2]))[0]
+    >>> sort_rows(block, np.zeros(6), 2, lambda: np.array([2, 0, 1, 0, 1, 2])).order
     array([[1, 2, 0],
            [0, 1, 2]])
     """
-    keys: Floats = np.negative(
-        block.matrix(scores, -np.inf)
-    )  # ascending is best first; padding last
+    # Ascending keys are best first, and padding comes last.
+    keys: Floats = np.negative(block.matrix(scores, -np.inf))
     order = np.argsort(keys, axis=1)
+
     # One rank further, since a tie between the last rank that matters and the next one matters.
     head = np.take_along_axis(keys, order[:, : depth + 1], axis=1)
-    tied = np.flatnonzero(((head[:, 1:] == head[:, :-1]) & (head[:, 1:] < np.inf)).any(axis=1))
-    if codes is not None and tied.size:
-        some = order[tied]
-        of_rows = codes().take(block.starts[tied, None] + some, mode="clip")
-        order[tied] = break_ties(some, np.take_along_axis(keys[tied], some, axis=1), of_rows)
-        tied = tied[:0]
-    return order, keys, head[:, :depth], tied
+    is_tied = head[:, 1:] == head[:, :-1]
+    is_tied &= head[:, 1:] < np.inf
+    tied_rows = np.flatnonzero(is_tied.any(axis=1))
+
+    if codes is not None and tied_rows.size:
+        tied_order = order[tied_rows]
+        tied_keys = np.take_along_axis(keys[tied_rows], tied_order, axis=1)
+        tied_codes = block.take(codes(), tied_order, tied_rows)
+        order[tied_rows] = break_ties(tied_order, tied_keys, tied_codes)
+        tied_rows = tied_rows[:0]
+    return SortedRows(order=order, keys=keys, head=head[:, :depth], open_ties=tied_rows)
 
 
 def break_ties(order: I64, sorted_keys: Floats, codes: I64) -> I64:
@@ -240,11 +283,13 @@ def break_ties(order: I64, sorted_keys: Floats, codes: I64) -> I64:
     array([[2, 1, 0]])
     """
     group = np.zeros(order.shape, dtype=np.int64)
-    np.cumsum(sorted_keys[:, 1:] != sorted_keys[:, :-1], axis=1, out=group[:, 1:])
+    begins_group = sorted_keys[:, 1:] != sorted_keys[:, :-1]
+    np.cumsum(begins_group, axis=1, out=group[:, 1:])
     width_bits = int(order.shape[1]).bit_length()
     code_bits = int(codes.max()).bit_length()
     if 2 * width_bits + code_bits > _KEY_BITS:
-        return np.take_along_axis(order, np.lexsort((order, codes, group), axis=-1), axis=1)
+        by_group = np.lexsort((order, codes, group), axis=-1)
+        return np.take_along_axis(order, by_group, axis=1)
     # (group, code, position) as one integer: sorting values is several times faster than sorting
     # indices.
     packed = group
@@ -253,7 +298,8 @@ def break_ties(order: I64, sorted_keys: Floats, codes: I64) -> I64:
     packed <<= width_bits
     packed |= order
     packed.sort(axis=1)
-    return packed & ((1 << width_bits) - 1)
+    position_mask = (1 << width_bits) - 1
+    return packed & position_mask
 
 
 def tie_codes(labels: Numbers, ties: str) -> I64:
@@ -270,10 +316,18 @@ def tie_codes(labels: Numbers, ties: str) -> I64:
     """
     if ties == "input" or labels.size == 0:
         return np.zeros(labels.size, dtype=np.int64)
-    codes = labels.astype(np.int64) if labels.max() <= _LARGEST_OWN_CODE else None
-    if codes is None or not np.array_equal(codes, labels):
-        codes = np.unique(labels, return_inverse=True)[1].astype(np.int64, copy=False)
+    codes = _codes_by_label(labels)
     return codes if ties == "worst" else codes.max() - codes
+
+
+def _codes_by_label(labels: Numbers) -> I64:
+    """Return one integer per document, the lower for the lower label."""
+    if labels.max() <= _LARGEST_OWN_CODE:
+        whole_labels = labels.astype(np.int64)
+        if np.array_equal(whole_labels, labels):
+            return whole_labels
+    _, codes = np.unique(labels, return_inverse=True)
+    return codes.astype(np.int64, copy=False)
 
 
 def when_tied(labels: Numbers, ties: str) -> Codes:
@@ -287,7 +341,9 @@ def when_tied(labels: Numbers, ties: str) -> Codes:
     >>> when_tied(np.array([0.5, 2.0, 0.0]), "expected") is None
     True
     """
-    return None if ties == "expected" else functools.cache(lambda: tie_codes(labels, ties))
+    if ties == "expected":
+        return None
+    return functools.cache(lambda: tie_codes(labels, ties))
 
 
 def missing_last(scores: Floats) -> Floats:
@@ -299,9 +355,11 @@ def missing_last(scores: Floats) -> Floats:
     >>> missing_last(np.array([2.5, -np.inf, 2.5, 9.0]))
     array([1., 0., 1., 2.])
     """
-    if scores.size and scores.min() == -np.inf:
-        return np.asarray(np.unique(scores, return_inverse=True)[1], dtype=np.float64)
-    return scores
+    all_retrieved = scores.size == 0 or scores.min() > -np.inf
+    if all_retrieved:
+        return scores
+    _, places = np.unique(scores, return_inverse=True)
+    return np.asarray(places, dtype=np.float64)
 
 
 def rank_order(
@@ -355,11 +413,14 @@ def flat_order(scores: Floats, offsets: I64, codes: Codes) -> I64:
     """
     ranked = np.empty(scores.size, dtype=np.int64)
     for block in blocks(offsets):
-        order = sort_rows(block, scores, block.width, codes)[0]
+        order = sort_rows(block, scores, block.width, codes).order
         # Padding sorts behind every document, so a row's documents are its first `length` entries.
-        columns, starts = np.arange(block.width), block.starts[:, None]
-        real = columns < block.lengths[:, None]
-        ranked[(starts + columns)[real]] = (starts + order)[real]
+        columns = np.arange(block.width)
+        is_document = columns < block.lengths[:, None]
+        starts = block.starts[:, None]
+        places = starts + columns
+        documents = starts + order
+        ranked[places[is_document]] = documents[is_document]
     return ranked
 
 
@@ -373,7 +434,7 @@ def query_sums(values: Array, offsets: I64) -> F64:
     >>> query_sums(np.array([1.0, 2.0, 3.0]), np.array([0, 2, 2, 3]))
     array([3., 0., 3.])
     """
-    return _of_queries(np.add, values.astype(np.float64, copy=False), offsets)
+    return _reduce_queries(np.add, values.astype(np.float64, copy=False), offsets)
 
 
 def query_maxima(values: F64, offsets: I64) -> F64:
@@ -387,14 +448,14 @@ def query_maxima(values: F64, offsets: I64) -> F64:
     >>> query_maxima(np.array([1.0, 3.0, -2.0]), np.array([0, 2, 2, 3]))
     array([ 3.,  0., -2.])
     """
-    return _of_queries(np.maximum, values, offsets)
+    return _reduce_queries(np.maximum, values, offsets)
 
 
-def _of_queries(operation: np.ufunc, values: Array, offsets: I64) -> F64:
-    # `reduceat` returns the next element instead of 0 for an empty list, so empty lists are left
-    # out.
+def _reduce_queries(operation: np.ufunc, values: Array, offsets: I64) -> F64:
+    """Return one number per query, its values reduced by the operation; 0 where there are none."""
     results = np.zeros(offsets.size - 1)
-    filled = np.flatnonzero(np.diff(offsets))
-    if filled.size:
-        results[filled] = operation.reduceat(values, offsets[filled])
+    # `reduceat` returns the next element instead of 0 for an empty list: leave these out.
+    not_empty = np.flatnonzero(np.diff(offsets))
+    if not_empty.size:
+        results[not_empty] = operation.reduceat(values, offsets[not_empty])
     return results

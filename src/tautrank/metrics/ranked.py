@@ -18,7 +18,7 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from tautrank.errors import OptionError
 from tautrank.metrics.base import Metric, Scorer
 from tautrank.metrics.gains import Discount, discount_values
 from tautrank.metrics.ordering import (
+    Block,
+    SortedRows,
     TieGroups,
     blocks,
     missing_last,
@@ -82,45 +84,66 @@ class RankedMetric(Metric):
 
     def _depth(self, width: int) -> int:
         """Return the number of ranks of a row that matter."""
-        return width if self.k is None or self.all_count else min(self.k, width)
+        if self.k is None or self.all_count:
+            return width
+        return min(self.k, width)
 
     def _scorer(self, labels: Numbers, offsets: I64) -> tuple[Scorer, Bools]:
         values = self._document_values(labels)
-        filled = query_sums(values, offsets) > 0
+        has_relevant = query_sums(values, offsets) > 0
         norms = self._norms(values, offsets)
         if norms is not None:
             # Empty queries are overwritten later; 1 keeps the division quiet.
-            norms = np.where(filled, norms, 1.0)
+            norms = np.where(has_relevant, norms, 1.0)
         codes = when_tied(labels, self.ties)
-        cut = list(blocks(offsets))
+        all_blocks = list(blocks(offsets))
 
         def score(scores: Floats) -> F64:
             if self.all_count:
                 scores = missing_last(scores)
-            missing = scores.size > 0 and scores.min() == -np.inf
-            result = np.zeros(offsets.size - 1)
-            for block in cut:
-                depth = self._depth(block.width)
-                hide = missing or block.padded
-                order, keys, head, tied = sort_rows(block, scores, depth, codes)
-                in_order = values.take(block.starts[:, None] + order[:, :depth], mode="clip")
-                if hide:
-                    in_order[head == np.inf] = 0.0
-                row_values = self._value_in_order(in_order)
-                if tied.size:
-                    some = order[tied]
-                    sorted_keys = np.take_along_axis(keys[tied], some, axis=1)
-                    in_order = values.take(block.starts[tied, None] + some, mode="clip")
-                    if hide:
-                        in_order[sorted_keys == np.inf] = 0.0
-                    row_values[tied] = self._expected_value(TieGroups.of(sorted_keys, in_order))
-                result[block.queries] = row_values
-            return self._normalise(result, norms, scores, offsets)
+            numbers = np.zeros(offsets.size - 1)
+            for block in all_blocks:
+                sorted_rows = sort_rows(block, scores, self._depth(block.width), codes)
+                numbers[block.queries] = self._row_values(block, sorted_rows, values)
+            return self._normalise(numbers, norms, scores, offsets)
 
-        return score, filled
+        return score, has_relevant
+
+    def _row_values(self, block: Block, sorted_rows: SortedRows, values: F64) -> F64:
+        """Return the metric of each row of a block, before it is divided by its norm.
+
+        Args:
+            block: the rows.
+            sorted_rows: their ranking.
+            values: the value of each document of all lists.
+        """
+        depth = sorted_rows.head.shape[1]
+        in_order = block.take(values, sorted_rows.order[:, :depth])
+        row_values = self._value_in_order(_without_missing(in_order, sorted_rows.head))
+
+        tied_rows = sorted_rows.open_ties
+        if tied_rows.size:
+            order = sorted_rows.order[tied_rows]
+            keys = np.take_along_axis(sorted_rows.keys[tied_rows], order, axis=1)
+            in_order = _without_missing(block.take(values, order, tied_rows), keys)
+            row_values[tied_rows] = self._expected_value(TieGroups.of(keys, in_order))
+        return row_values
 
     def _normalise(self, numbers: F64, norms: F64 | None, scores: Floats, offsets: I64) -> F64:
+        """Return the number of each query divided by its norm."""
         return numbers if norms is None else numbers / norms
+
+
+def _without_missing(in_order: F64, sorted_keys: Floats) -> F64:
+    """Set the values of padding and of documents that were not retrieved to 0.
+
+    Args:
+        in_order: rows of values by rank; changed in place.
+        sorted_keys: their keys, ``+inf`` where there is no document to find.
+    """
+    if (sorted_keys[:, -1] == np.inf).any():
+        in_order[sorted_keys == np.inf] = 0.0
+    return in_order
 
 
 @dataclass(frozen=True, repr=False)
@@ -141,7 +164,10 @@ class Binary(Metric):
     relevant: float | None = field(default=None, metadata=checked_by(real, above=True))
 
     def _is_relevant(self, labels: Numbers) -> Bools:
-        return np.asarray(labels > 0 if self.relevant is None else labels >= self.relevant)
+        """Return which documents are relevant."""
+        if self.relevant is None:
+            return np.asarray(labels > 0)
+        return np.asarray(labels >= self.relevant)
 
 
 class BinaryMetric(Binary, RankedMetric):
@@ -198,42 +224,59 @@ class ListMetric(Metric):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.ties == "expected":
-            found = f"expected, the mean over all orders, which {self.name} cannot compute"
-            raise OptionError(f"ties: found {found}; expected worst, best or input")
-        is_static = isinstance(inspect.getattr_static(type(self), "one_list", None), staticmethod)
-        names = [*inspect.signature(type(self).one_list).parameters] if is_static else []
-        known = [each.name for each in fields(self)]
-        if not names or not {*names[1:]} <= {*known}:
             raise OptionError(
-                f"one_list: {type(self).__name__} has no one_list(labels, ...) that is a static method and takes only "
-                f"parameters of its dataclass ({', '.join(known)})"
+                f"ties: found expected, the mean over all orders, which {self.name} cannot compute;"
+                " expected worst, best or input"
+            )
+        fields_of_metric = [field.name for field in fields(self)]
+        names = self._parameters_of_one_list()
+        if not names or not set(names[1:]) <= set(fields_of_metric):
+            raise OptionError(
+                f"one_list: {type(self).__name__} has no one_list(labels, ...) that is a static"
+                " method and takes only parameters of its dataclass"
+                f" ({', '.join(fields_of_metric)})"
             )
 
+    @classmethod
+    def _parameters_of_one_list(cls) -> list[str]:
+        """Return the names of the parameters of `one_list`; none if it is no static method."""
+        one_list = inspect.getattr_static(cls, "one_list", None)
+        if not isinstance(one_list, staticmethod):
+            return []
+        return list(inspect.signature(cls.one_list).parameters)
+
     def _scorer(self, labels: Numbers, offsets: I64) -> tuple[Scorer, Bools]:
-        function = type(self).one_list
-        given = {
-            name: getattr(self, name) for name in [*inspect.signature(function).parameters][1:]
-        }
-        grades = np.asarray(labels, np.float64)
-        filled = query_sums(grades, offsets) > 0
-        most = None if "k" in given else self.k
+        options = {name: getattr(self, name) for name in self._parameters_of_one_list()[1:]}
+        cutoff = None if "k" in options else self.k
+        all_labels = np.asarray(labels, np.float64)
+        has_relevant = query_sums(all_labels, offsets) > 0
 
         def score(scores: Floats) -> F64:
-            ranked = grades[rank_order(scores, grades, offsets, self.ties)]
-            values = np.zeros(filled.size)
-            for query in np.flatnonzero(filled):
-                one = ranked[offsets[query] : offsets[query + 1]]
-                try:
-                    values[query] = function(one[:most], **given)
-                except Exception as error:
-                    found = f"{function.__qualname__} stopped with {type(error).__name__}: {error}"
-                    where = f"(the labels {one[:most]})"
-                    raise OptionError(
-                        f"one_list: {found} {where}; expected a number for every list"
-                    ) from error
+            ranked = all_labels[rank_order(scores, all_labels, offsets, self.ties)]
+            values = np.zeros(has_relevant.size)
+            for query in np.flatnonzero(has_relevant):
+                labels_of_list = ranked[offsets[query] : offsets[query + 1]]
+                values[query] = self._value_of(labels_of_list[:cutoff], options)
             return values
 
-        return score, filled
+        return score, has_relevant
+
+    def _value_of(self, labels: F64, options: dict[str, Any]) -> float:
+        """Return the value of one list; an error of its function becomes one of tautrank.
+
+        Args:
+            labels: the labels of the list in rank order.
+            options: the parameters that `one_list` takes after the labels.
+        """
+        function = type(self).one_list
+        try:
+            return float(function(labels, **options))
+        except Exception as error:
+            raise OptionError(
+                f"one_list: found {function.__qualname__} stopped with"
+                f" {type(error).__name__}: {error} (the labels {labels});"
+                " expected a number for every list"
+            ) from error
 
 
 @runtime_checkable
@@ -272,9 +315,11 @@ def reader_parts(metric: ReaderMetric, labels: Numbers, offsets: I64) -> tuple[F
     (array([0.5, 0. ]), array([1. , 0.5]))
     """
     sizes = np.diff(offsets)
-    weights = discount_values(int(sizes.max(initial=0)), metric.discount, metric.k)
+    longest = int(sizes.max(initial=0))
+    weights = discount_values(longest, metric.discount, metric.k)
     gains = metric._document_values(labels)
     norms = metric._norms(gains, offsets)
     if norms is not None:
-        gains = gains / np.repeat(np.where(norms > 0, norms, 1.0), sizes)
+        divisors = np.where(norms > 0, norms, 1.0)
+        gains = gains / np.repeat(divisors, sizes)
     return gains, weights
