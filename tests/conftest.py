@@ -46,6 +46,31 @@ def shared_data() -> Path:
     return folder
 
 
+@pytest.fixture
+def without_drawing(monkeypatch):
+    """Pages without the program that draws: a hundredth of the size, and quick to read."""
+    monkeypatch.setattr("tautrank.report.page.plotly_javascript", lambda: "// draws")
+
+
+@pytest.fixture(scope="session")
+def ran():
+    """Studies of the catalogue with the smallest budget, each run once."""
+    from tautrank.experiments.plan import Budget
+    from tautrank.papers import find_study, run_study
+    from tests.study_examples import QUERIES
+
+    done = {}
+
+    def run(name):
+        if name not in done:
+            study = find_study(name)
+            data = "" if study.data in ("none", "five-documents") else QUERIES
+            done[name] = run_study(study, data, budget=Budget(trials=2, configurations=0, trees=2))
+        return done[name]
+
+    return run
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests by what they require, and the doctests that plain Python runs in reasonable

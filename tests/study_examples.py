@@ -23,6 +23,7 @@ from tautrank.papers.results import collect
 from tautrank.papers.store import StudyStore
 from tautrank.papers.study import PaperTest, Printed, Recipe, Study
 
+QUERIES = "simulated:mslr:60,mean_length=6"
 DATA = "simulated:simple:40,n_features=16,mean_length=8,seed=3"
 
 TINY = Study(

@@ -40,9 +40,9 @@ ARROW = [
     "losses",
     "engines",
     "ranker",
+    "report",
     "experiments",
     "papers",
-    "report",
     "commands",
 ]
 # Rooms beside the arrow: what they may import.
@@ -66,9 +66,6 @@ FIRST_USER = {
 # The public interface stands above all rooms but the command line, which only `python -m tautrank`
 # starts.
 TOP = {"__init__": {*ARROW, *BESIDE} - {"commands"}, "__main__": {"commands"}}
-# The one door against the arrow: a result renders nothing, its `to_html` and the like ask `report`
-# when called.
-DOORS = {"experiments/result.py": {"report"}, "experiments/search.py": {"report"}}
 
 
 def allowed_rooms(room: str) -> set[str]:
@@ -112,24 +109,12 @@ FILES = sorted(SOURCE.rglob("*.py"))
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
 def test_imports_follow_the_arrows(file):
     room = room_of(file)
-    imported = (
-        imported_rooms(file)
-        - {room, "__version__"}
-        - DOORS.get(str(file.relative_to(SOURCE)), set())
-    )
+    imported = imported_rooms(file) - {room, "__version__"}
     if room in FOUNDATION:
         assert imported <= FOUNDATION
         return
     assert room in {*ARROW, *BESIDE, *TOP}, f"{room} is a new room: say here what it may import"
     assert imported - FOUNDATION <= allowed_rooms(room)
-
-
-@pytest.mark.parametrize(("file", "rooms"), DOORS.items())
-def test_doors_open_only_when_asked(file, rooms):
-    """What is imported when the module is (types aside) follows the arrow."""
-    tree = ast.parse((SOURCE / file).read_text())
-    at_once = [node.module for node in tree.body if isinstance(node, ast.ImportFrom)]
-    assert not rooms & {name.split(".")[1] for name in at_once if name.startswith("tautrank.")}
 
 
 def test_commands_do_not_import_the_program_they_belong_to():

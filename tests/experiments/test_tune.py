@@ -16,9 +16,10 @@ import pytest
 
 import tautrank as tr
 from tautrank.errors import DataError, OptionError
-from tautrank.experiments.search import DONE, FAILED, PRUNED, TunedTrial, Tuning
 from tautrank.experiments.space import parameters_of
+from tautrank.experiments.store import DONE, FAILED
 from tautrank.experiments.tune import Proposer, SearchInterrupted
+from tautrank.experiments.tuning import PRUNED, TunedTrial, Tuning
 from tests import dying_workers
 from tests.recorded_progress import RecordedProgress
 

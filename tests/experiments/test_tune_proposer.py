@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tautrank.experiments.search import DONE, PRUNED, TunedTrial, plan_search
+from tautrank.experiments.search import plan_search
 from tautrank.experiments.space import Choice, WholeNumber
+from tautrank.experiments.store import DONE
 from tautrank.experiments.tune import Proposer
+from tautrank.experiments.tuning import PRUNED, TunedTrial
 from tests.experiments.test_space import ranges
 
 

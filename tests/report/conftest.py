@@ -1,6 +1,4 @@
-"""Fixtures of the tests of pages: a browser, small studies, and pages without Plotly's five
-megabytes.
-"""
+"""The fixture of the tests of pages: a browser."""
 
 from __future__ import annotations
 
@@ -8,33 +6,6 @@ import os
 import shutil
 
 import pytest
-
-from tautrank.experiments.plan import Budget
-from tautrank.papers.catalogue import find_study
-from tautrank.papers.run import run_study
-
-QUERIES = "simulated:mslr:60,mean_length=6"
-
-
-@pytest.fixture
-def without_drawing(monkeypatch):
-    """Pages without the program that draws: a hundredth of the size, and quick to read."""
-    monkeypatch.setattr("tautrank.report.page.plotly_javascript", lambda: "// draws")
-
-
-@pytest.fixture(scope="session")
-def ran():
-    """Studies of the catalogue with the smallest budget, each run once."""
-    done = {}
-
-    def run(name):
-        if name not in done:
-            study = find_study(name)
-            data = "" if study.data in ("none", "five-documents") else QUERIES
-            done[name] = run_study(study, data, budget=Budget(trials=2, configurations=0, trees=2))
-        return done[name]
-
-    return run
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,8 @@ from html.parser import HTMLParser
 
 import numpy as np
 
-from tautrank.report.figures import Curve, QueryGains, curve_figure, gain_sections
+from tautrank.report.figures import Curve, curve_figure
+from tautrank.report.gain_figures import QueryGains, gain_sections
 from tautrank.report.page import (
     Code,
     Facts,

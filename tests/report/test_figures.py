@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tautrank.errors import DataError, OptionError
-from tautrank.report import figures, page
+from tautrank.report import gain_figures, page
 from tautrank.report.figures import Curve, curve_figure, validation_curves
 from tautrank.significance.paired import corrected_resampled_t_test
 
@@ -81,7 +81,7 @@ def test_wrong_figures_are_refused():
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=60), st.integers(1, 20))
 def test_bars_are_sorted_and_keep_the_mean(values, most):
-    bars = figures.sorted_bars(values, most)
+    bars = gain_figures.sorted_bars(values, most)
     assert bars.size == min(most, len(values))
     assert (np.diff(bars) >= -1e-12).all()
     counts = [part.size for part in np.array_split(np.arange(len(values)), bars.size)]
@@ -99,14 +99,14 @@ def test_bars_are_sorted_and_keep_the_mean(values, most):
 )
 def test_difficulty_groups_divide_the_queries_and_keep_equals_together(values, groups, higher):
     baseline = np.array([*values, 0.5], float)
-    found = figures.difficulty_groups(baseline, groups, higher_is_better=higher)
+    found = gain_figures.difficulty_groups(baseline, groups, higher_is_better=higher)
     assert len(found) <= groups
     assert sorted(np.concatenate(found)) == np.flatnonzero(~np.isnan(baseline)).tolist()
     for easier, harder in zip(found[1:], found, strict=False):
         low, high = (harder, easier) if higher else (easier, harder)
         assert baseline[low].max() < baseline[high].min()
     shuffled = np.random.default_rng(groups).permutation(100)  # distinct values: even groups
-    assert {group.size for group in figures.difficulty_groups(shuffled)} == {20}
+    assert {group.size for group in gain_figures.difficulty_groups(shuffled)} == {20}
 
 
 @pytest.fixture(scope="module")
@@ -115,18 +115,18 @@ def found():
     rng = np.random.default_rng(3)
     skipped = np.where(np.arange(90) == 7, math.nan, 0.0)
     gained = {name: rng.normal(mean, 0.1, 90) + skipped for name, mean in (("a", 0.1), ("b", 0.0))}
-    return figures.QueryGains(
+    return gain_figures.QueryGains(
         "arp", "base", rng.random(90) + skipped, gained, higher_is_better=False
     )
 
 
 def drawn(found):
-    return [section.figure.data for section in figures.gain_sections(found)]
+    return [section.figure.data for section in gain_figures.gain_sections(found)]
 
 
 def test_bars_and_points_are_the_gains_of_the_queries(found):
     bars, points = drawn(found)
-    groups = figures.difficulty_groups(found.values, higher_is_better=False)
+    groups = gain_figures.difficulty_groups(found.values, higher_is_better=False)
     assert found.values[groups[0]].min() > found.values[groups[-1]].max()  # of a cost, high is hard
     for bar, point, gained in zip(bars, points, found.gains.values(), strict=True):
         np.testing.assert_allclose(bar.y, np.sort(gained[~np.isnan(gained)]))
@@ -141,9 +141,9 @@ def test_bars_and_points_are_the_gains_of_the_queries(found):
 def test_intervals_over_trials_count_what_trials_share(found):
     trial_of = np.repeat([0, 1, 3], 30)
     _, points = drawn(
-        figures.QueryGains("arp", "base", found.values, found.gains, False, trial_of, 0.5)
+        gain_figures.QueryGains("arp", "base", found.values, found.gains, False, trial_of, 0.5)
     )
-    groups = figures.difficulty_groups(found.values, higher_is_better=False)
+    groups = gain_figures.difficulty_groups(found.values, higher_is_better=False)
     for i, group in enumerate(groups):
         by_trial = [found.gains["a"][group[trial_of[group] == t]].mean() for t in (0, 1, 3)]
         half = stats.t.ppf(0.975, 2) * math.sqrt((1 / 3 + 0.5) * np.var(by_trial, ddof=1))
@@ -152,16 +152,16 @@ def test_intervals_over_trials_count_what_trials_share(found):
 
 
 def test_one_trial_has_no_intervals(found):
-    once = figures.QueryGains(
+    once = gain_figures.QueryGains(
         "arp", "base", found.values, found.gains, False, np.zeros(90, int), 0.5
     )
-    _, section = figures.gain_sections(once)
+    _, section = gain_figures.gain_sections(once)
     assert set(section.figure.data[0].error_y.array) == {None}
     assert "interval" not in section.caption
 
 
 def test_fewer_than_ten_queries_are_not_drawn():
-    assert drawn(figures.QueryGains("ndcg", "base", np.ones(9), {"a": np.ones(9)})) == []
+    assert drawn(gain_figures.QueryGains("ndcg", "base", np.ones(9), {"a": np.ones(9)})) == []
 
 
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=8, unique=True), st.floats(0.01, 1))
@@ -169,7 +169,7 @@ def test_interval_ends_where_the_corrected_test_begins_to_reject(values, overlap
     d = np.array(values)
     if np.ptp(d) < 1e-3:
         return
-    for end in figures.interval_over_trials(d, overlap):
+    for end in gain_figures.interval_over_trials(d, overlap):
         assert corrected_resampled_t_test(
             d - end, n_train=1.0, n_test=overlap
         ).p_value == pytest.approx(0.05)

@@ -12,7 +12,6 @@ import pytest
 
 from tautrank.report import page as pages
 from tautrank.report.page import Page, TableSection
-from tautrank.report.result_page import result_page
 from tautrank.tables import Table
 from tests.report.examples import DESKTOP, NASTY, PHONE, SYSTEMS, page_of_everything
 from tests.report.test_figures import DARK, LIGHT
@@ -36,7 +35,7 @@ def addresses(ran, tmp_path_factory):
         "everything": page_of_everything(),
         "static": Page("t", [TableSection("T", wide)], interactive=False),
     }
-    pages |= {name: result_page(ran(name)) for name in STUDIES}
+    pages |= {name: ran(name).page() for name in STUDIES}
     for name, page in pages.items():
         page.to_html(folder / f"{name}.html")
     return {name: (folder / f"{name}.html").as_uri() for name in pages}

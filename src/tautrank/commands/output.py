@@ -40,10 +40,8 @@ def show(result: Any, reading: str) -> None:
         result: the comparison or the study.
         reading: how to read the tables.
     """
-    from tautrank.report.result_page import answer
-
     OUT.print(*result.tables(), reading, markup=False)
-    say("\n".join(answer(result)), "bold")
+    say("\n".join(result.answer()), "bold")
 
 
 def say_written(path: Path, text: str) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+
+from rich.table import Table
 
 from tautrank.arguments import job_count
 from tautrank.commands.options import (
@@ -28,8 +32,7 @@ from tautrank.papers.catalogue import CATALOGUE, find_study
 from tautrank.papers.plan import make_plan
 from tautrank.papers.results import collect
 from tautrank.papers.store import StudyStore
-from tautrank.report.tables import facts
-from tautrank.report.terminal import study_list
+from tautrank.papers.study import Study
 
 study_app = group(
     "Repeat the papers' tables and figures on your data. Stop, resume, distribute over a cluster."
@@ -71,9 +74,27 @@ def list_studies(as_json: bool = AS_JSON) -> None:
             ]
         )
         return
-    for paper, table in study_list(list(studies)).items():
+    for paper, table in _tables_by_paper(list(studies)).items():
         say(paper, style="bold")
         OUT.print(table, "")
+
+
+def _tables_by_paper(studies: Sequence[Study]) -> dict[str, Table]:
+    """Return one table per paper: name, place in the paper, title and size of each study."""
+    longest_name = max(len(study.name) for study in studies)
+    tables: dict[str, Table] = {}
+    for study in studies:
+        # 'Author, Title, 2020, Table 1' is the paper until its year, and the place in it.
+        paper, *place = re.split(r"(?<=\b\d{4}), ", study.paper, maxsplit=1)
+        if paper not in tables:
+            tables[paper] = Table(box=None, pad_edge=False, show_header=False)
+            tables[paper].add_column(min_width=longest_name, no_wrap=True)
+            tables[paper].add_column(overflow="fold")
+        n_runs = study.trials * len(study.conditions) * len(study.systems)
+        kind = "measurements" if study.measures_only else "trainings"
+        title = ": ".join([*place, study.title])
+        tables[paper].add_row(study.name, f"{title} ({n_runs:,} {kind})")
+    return tables
 
 
 @study_app.command("run")
@@ -219,7 +240,7 @@ def _show(store: StudyStore, as_json: bool) -> None:
         print_json(result.to_dict())
         return
     say(result.plan.study.title, style="bold")
-    for what, how in facts(result).items():
+    for what, how in result.facts().items():
         say(f"{what}: {how}")
     show(result, result.note())
     _print_failures([f"{failure.title}: {failure.error}" for failure in result.failures])

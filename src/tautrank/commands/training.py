@@ -476,7 +476,7 @@ def tune(
     from tautrank.experiments.search import plan_search
     from tautrank.experiments.space import space_named_or_in_file
     from tautrank.experiments.tune import SearchInterrupted, run_search
-    from tautrank.report.tuning import best_text, train_command
+    from tautrank.experiments.tuning import best_text, train_command
 
     require_files(data, valid)
     losses = options.names_of(loss, "--loss") or ["lambdarank"]

@@ -6,9 +6,9 @@
 from tautrank.experiments.divide import Change, FixedParts, OnItself, OwnFolds, Resampling
 from tautrank.experiments.plan import Budget, Condition, Measurement, System
 from tautrank.experiments.result import Comparison, Result
-from tautrank.experiments.search import Tuning
 from tautrank.experiments.space import Choice, Search, Uniform, WholeNumber
 from tautrank.experiments.store import Store
+from tautrank.experiments.tuning import Tuning
 
 __all__ = [
     "Budget",

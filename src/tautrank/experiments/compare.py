@@ -21,8 +21,9 @@ from tautrank.engines import DEFAULTS, read_loss
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.data_source import MEMORY, DataSource
 from tautrank.experiments.divide import GivenSplits
+from tautrank.experiments.finished_trials import FinishedTrials
 from tautrank.experiments.plan import PLAIN, Budget, Existing, Experiment, Plan, System, settle
-from tautrank.experiments.result import Comparison, Gathered
+from tautrank.experiments.result import Comparison
 from tautrank.experiments.store import Store
 from tautrank.experiments.workers import choose_workers, run_waiting
 from tautrank.files import PathLike
@@ -168,7 +169,7 @@ def compare_splits(
     bar = show_progress("trainings") if progress is None else nullcontext(progress)
     with Store(None if store is None else Path(store), kind="comparison") as opened, bar as shown:
         run_waiting(plan, opened, chosen, shown, threads=max(1, job_count(n_jobs) // workers))
-        return Comparison(**Gathered(plan, opened).fields(), alpha=alpha, pairs=pairs)
+        return Comparison(**FinishedTrials(plan, opened).fields(), alpha=alpha, pairs=pairs)
 
 
 def compare_runs(

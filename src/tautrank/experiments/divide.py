@@ -247,6 +247,30 @@ def pooled(data: RankingData | Splits) -> RankingData:
     return RankingData.concat([part for part in data if part is not None], repeated="separate")
 
 
+def tests_same_queries(protocol: Protocol) -> bool:
+    """Whether all trials test on the same queries.
+
+    Args:
+        protocol: how queries are divided.
+
+    >>> tests_same_queries(OnItself()), tests_same_queries(Resampling())
+    (True, False)
+    """
+    return isinstance(protocol, FixedParts | OnItself | GivenSplits)
+
+
+def vary_of(protocol: Protocol) -> str:
+    """What differs between the repeats of a comparison; empty for a protocol of a study.
+
+    Args:
+        protocol: how queries are divided.
+
+    >>> vary_of(GivenSplits("seeds")), vary_of(Resampling())
+    ('seeds', '')
+    """
+    return protocol.vary if isinstance(protocol, GivenSplits) else ""
+
+
 def part_sizes(splits: Splits) -> dict[str, int]:
     """Return the number of queries of each part, by its name.
 

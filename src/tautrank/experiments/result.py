@@ -1,41 +1,43 @@
-"""The result of a comparison, a search or a study: plain data, and statistics that are computed
-once.
+"""What `compare`, `tune` and a study return: data in attributes, and one method for each form to
+show it in.
 """
 
 from __future__ import annotations
 
 import io
-import json
-import math
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, TypeAlias
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
-
-from tautrank.arrays import F64
-from tautrank.experiments.divide import overlap_of, part_sizes
-from tautrank.experiments.plan import Plan
-from tautrank.experiments.store import DONE, Store, TrialOutcome
+from tautrank.experiments import comparison_page, comparison_tables
+from tautrank.experiments.comparison_values import (
+    Cell,
+    CellResult,
+    ComparisonValues,
+    Failure,
+    PairTest,
+    Place,
+    SystemResult,
+)
 from tautrank.files import PathLike, also_written
-from tautrank.json_values import or_nan
-from tautrank.metrics import Metric, metric
 from tautrank.notebooks import pandas
-from tautrank.significance.systems import SystemsTest, systems_test
-from tautrank.significance.verdicts import TestOutcome
+from tautrank.report.page import Page
+from tautrank.report.terminal import as_text
 from tautrank.tables import Table
 
-Cell: TypeAlias = tuple[str, str, str]
-"""(condition, system, metric)."""
-Place: TypeAlias = tuple[str, str]
-"""(condition, system)."""
+__all__ = [
+    "Cell",
+    "CellResult",
+    "Comparison",
+    "Failure",
+    "PairTest",
+    "Place",
+    "Result",
+    "SystemResult",
+]
 
-_CONFIDENCE = 0.95
 
-
-class Result:
+class Result(ABC):
     """What `compare`, `tune` and a study return: data in attributes, and one method for each form
     to show it in.
 
@@ -49,40 +51,49 @@ class Result:
     (True, ['mse', 'listnet'])
     """
 
+    @abstractmethod
+    def titled_tables(self) -> dict[str, Table]:
+        """Return all tables by their titles."""
+
+    @abstractmethod
+    def note(self) -> str:
+        """Return how to read the tables, in one paragraph."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, ready for JSON."""
+
+    @abstractmethod
+    def page(self, *, figures: bool = False, command: str | None = None) -> Page:
+        """Return the page that `to_html` writes.
+
+        Args:
+            figures, command: as those of `to_html`.
+        """
+
     def table(self) -> Table:
         """Return the main table, each cell with its numbers in full; `rich.print` prints it."""
         return self.tables()[0]
 
     def tables(self) -> list[Table]:
         """Return all tables; `rich.print` prints them."""
-        return list(self._writer().tables(self).values())
-
-    def note(self) -> str:
-        """Return how to read the tables, in one paragraph."""
-        return str(self._writer().reading(self))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values, ready for JSON."""
-        return dict(self._writer().to_dict(self))
+        return list(self.titled_tables().values())
 
     def to_csv(self, path: PathLike | None = None) -> str:
         """Return the result as CSV with all digits; written to `path`, too."""
-        return self._in_form("to_csv", path)
+        return also_written(self._csv(), path)
 
     def to_frame(self) -> Any:
         """Return what `to_csv` writes as a pandas frame."""
         return pandas().read_csv(io.StringIO(self.to_csv()))
 
-    def _repr_html_(self) -> str:
-        return "".join(table.to_html() for table in self.tables())
-
     def to_latex(self, path: PathLike | None = None) -> str:
         """Return the result as a LaTeX table (booktabs); written to `path`, too."""
-        return self._in_form("to_latex", path)
+        return also_written(self._latex(), path)
 
     def to_markdown(self, path: PathLike | None = None) -> str:
         """Return the result as Markdown; written to `path`, too."""
-        return self._in_form("to_markdown", path)
+        return also_written(self._markdown(), path)
 
     def to_html(
         self, path: PathLike | None = None, *, figures: bool = False, command: str | None = None
@@ -97,199 +108,36 @@ class Result:
             command: the command that reproduces it in a terminal; by default the page shows the
                 call in Python.
         """
-        from tautrank.report.result_page import result_page
+        return self.page(figures=figures, command=command).to_html(path)
 
-        return result_page(self, figures=figures, command=command).to_html(path)
+    def _csv(self) -> str:
+        return self.table().to_csv()
 
-    def _in_form(self, form: str, path: PathLike | None) -> str:
-        # A form that the writer does not have is that of the main table.
-        of_result = getattr(self._writer(), form, None)
-        return also_written(of_result(self) if of_result else getattr(self.table(), form)(), path)
+    def _latex(self) -> str:
+        return self.table().to_latex()
+
+    def _markdown(self) -> str:
+        return self.table().to_markdown()
+
+    def _repr_html_(self) -> str:
+        return "".join(table.to_html() for table in self.tables())
 
     def __str__(self) -> str:
-        from tautrank.report.terminal import as_text
-
         tables = self.tables()
-        return as_text(
-            *tables, self.note(), width=max(100, *(16 * len(table.columns) for table in tables))
-        )
+        widest = max(len(table.columns) for table in tables)
+        return as_text(*tables, self.note(), width=max(100, 16 * widest))
 
     __repr__ = __str__
 
-    def _writer(self) -> Any:
-        # The only door from here to the rooms on the right: results hold data, `report` writes it.
-        from tautrank.report import tables
-
-        return tables
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A trial that raised an error.
-
-    Args:
-        title: the trial in a few words.
-        error: its sentence.
-    """
-
-    title: str
-    error: str
-
-
-@dataclass(frozen=True, eq=False)
-class CellResult:
-    """One system under one condition on one metric, over all trials.
-
-    Args:
-        condition, system, metric, part: its place; the part is ``test`` unless the study judges
-            others too.
-        higher_is_better: whether more is better.
-        numbers: the numbers of the trials that are done.
-        means: the mean over the queries, one per trial.
-        printed, printed_spread: the paper's number and what stands after ± there; None if it
-            printed none.
-        tried: the mean over all configurations of a comparison that tunes; else NaN.
-        own: the paper's test against the baseline; None for the baseline itself, and without a
-            paper.
-        tested: the same by the test over queries and trials: system minus baseline; it holds if the
-            system is better.
-    """
-
-    condition: str
-    system: str
-    metric: str
-    part: str
-    higher_is_better: bool
-    numbers: tuple[int, ...]
-    means: F64
-    printed: float | None = None
-    printed_spread: float | None = None
-    tried: float = math.nan
-    own: TestOutcome | None = None
-    tested: TestOutcome | None = None
-
-    @property
-    def mean(self) -> float:
-        """The mean over the trials."""
-        return float(self.means.mean()) if self.means.size else math.nan
-
-    @property
-    def difference(self) -> float:
-        """System minus baseline, over the trials that both have done; NaN for the baseline
-        itself.
-        """
-        return self.tested.difference if self.tested else math.nan
-
-    @property
-    def deviation(self) -> float:
-        """The standard deviation over the trials; NaN for one."""
-        return float(np.std(self.means, ddof=1)) if self.means.size > 1 else math.nan
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Student's 95 % confidence interval of the mean, as papers give it: as if the trials were
-        independent.
-        """
-        if self.means.size < 2:
-            return math.nan, math.nan
-        from scipy.special import stdtrit
-
-        half = (
-            float(stdtrit(self.means.size - 1, (1 + _CONFIDENCE) / 2))
-            * self.deviation
-            / math.sqrt(self.means.size)
-        )
-        return self.mean - half, self.mean + half
-
-
-@dataclass(frozen=True)
-class PairTest:
-    """One system against another on one metric.
-
-    Args:
-        better, worse: the places of the two systems.
-        difference: by how much the better one is better.
-        low, high: the confidence interval of the difference.
-        p_value: the p-value of the test over queries and repeats.
-        adjusted: the same after Holm's correction over the pairs of the metric that are compared.
-    """
-
-    better: int
-    worse: int
-    difference: float
-    low: float
-    high: float
-    p_value: float
-    adjusted: float
-
-
-@dataclass(frozen=True, eq=False)
-class SystemResult:
-    """The values, trees and times of one system in all repeats.
-
-    Args:
-        name: the name in tables.
-        values: per metric, float64 ``[repeats, queries]``; NaN where the metric skips a query.
-        trees, seconds: the number of trees and the time of each training, one per repeat and split.
-        valid: the validation score of each model, one per repeat and split.
-        untuned: per metric, the test mean over all configurations tried, ``[repeats]``; None
-            without tuning.
-        histories: the first metric on the validation data after each tree, one list per repeat and
-            split.
-    """
-
-    name: str
-    values: dict[str, F64]
-    trees: list[int]
-    seconds: list[float]
-    valid: list[float]
-    untuned: dict[str, list[float]] | None = None
-    histories: list[list[float]] = field(default_factory=list)
-
-    def means(self, name: str) -> F64:
-        """Return the mean of a metric over the queries, one per repeat; NaN if every query was
-        skipped.
-
-        Args:
-            name: the metric.
-        """
-        values = self.values[name]
-        used = values[:, ~np.isnan(values).any(axis=0)]
-        return used.mean(axis=1) if used.shape[1] else np.full(values.shape[0], math.nan)
-
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Comparison(Result):
+class Comparison(ComparisonValues, Result):
     """What `compare` returns; a study's result is one with verdicts.
 
     Values are kept by (condition, system) or (condition, system, metric), one entry per trial; a
     comparison of several folds has one trial per repeat and fold. One system is significantly
     better than another if `systems_test`, adjusted by Holm's method over the comparisons of the
     metric, gives a p-value of at most `alpha`.
-
-    Args:
-        plan: what was run.
-        values: by (condition, system, metric), one array per trial: a value per test query.
-        trees: by (condition, system), the number of trees of each trial's model.
-        seconds: by (condition, system), the time of each trial.
-        valid: by (condition, system), the validation score of each trial's model.
-        chosen: by (condition, system), the configurations that validated best; empty without a
-            search.
-        tried: by (condition, system), all configurations of each trial with their scores; empty
-            without a search.
-        curves: by (condition, system, part), the first metric after each tree, one list per trial.
-        points: by (condition, system), what a measurement gives for a figure, of the first trial.
-        failures: trials that raised an error.
-        n_done: the number of trials that are done.
-        n_constant: how many of them have a model that gives every document the same score.
-        trained_with: the tools and their versions.
-        overlap: held-out over training size if trials draw their training queries anew; else 0.
-        alpha: the significance level; that of the paper's test in a study.
-        pairs: ``"baseline"`` compares every system with the baseline, ``"all"`` every two systems.
-        meta: what the store says about itself.
-        cells: condition by condition, system by system, metric by metric, each compared with the
-            baseline.
-        remarks: sentences about queries that were left out or filled in.
 
     >>> import tautrank as tr
     >>> parts = tr.simulate.simulate_web_search(60, n_features=16, mean_length=15).split([.5, .25, .25])
@@ -298,257 +146,40 @@ class Comparison(Result):
     ((2, 15), 1)
     """
 
-    plan: Plan
-    values: Mapping[Cell, list[F64]]
-    trees: Mapping[Place, list[int]] = field(default_factory=dict)
-    seconds: Mapping[Place, list[float]] = field(default_factory=dict)
-    valid: Mapping[Place, list[float]] = field(default_factory=dict)
-    chosen: Mapping[Place, list[dict[str, Any]]] = field(default_factory=dict)
-    tried: Mapping[Place, list[list[dict[str, Any]]]] = field(default_factory=dict)
-    curves: Mapping[tuple[str, str, str], list[list[float]]] = field(default_factory=dict)
-    points: Mapping[Place, dict[str, Any]] = field(default_factory=dict)
-    failures: tuple[Failure, ...] = ()
-    n_done: int = 0
-    n_constant: int = 0
-    trained_with: tuple[str, ...] = ()
-    overlap: float = 0.0
-    alpha: float = 0.05
-    pairs: str = "baseline"
-    meta: dict[str, str] = field(default_factory=dict)
-    remarks: tuple[str, ...] = ()
-    cells: tuple[CellResult, ...] = ()
+    def titled_tables(self) -> dict[str, Table]:
+        """Return the results of each metric, and every pair of systems if all are compared."""
+        tables = comparison_tables.result_tables(self, comparison_tables.opening(self))
+        if self.pairs == "all" and any(self.tests(metric) for metric in self.metrics):
+            tables["Every pair"] = comparison_tables.pair_table(self)
+        return tables
 
-    def __post_init__(self) -> None:
-        if not self.cells:
-            cells = [self._cell(i, m) for i in range(len(self.systems)) for m in self.metrics]
-            object.__setattr__(self, "cells", tuple(cells))
+    def note(self) -> str:
+        """Return how to read the tables of results, in one paragraph."""
+        return comparison_tables.reading(self, comparison_tables.opening(self), self.cells)
 
-    def _cell(self, index: int, m: Metric) -> CellResult:
-        """One system of a comparison on one metric, compared with the baseline."""
-        system, name, baseline = self.systems[index], str(m), self._baseline
-        means = system.means(name)
-        done = np.flatnonzero(~np.isnan(means))
-        tried = float(np.mean(system.untuned[name])) if system.untuned else math.nan
-        place = (self.plan.study.condition_names[0], system.name, name, "test")
-        cell = CellResult(
-            *place, m.higher_is_better, tuple(done.tolist()), means[done], tried=tried
-        )
-        found = self.test(m)
-        if found is None or index == baseline:
-            return cell
-        tested = TestOutcome.of_pair(found, index, baseline)
-        return replace(
-            cell,
-            tested=tested.with_verdict(float(found.adjusted[index, baseline]), self.alpha, m.sign),
-        )
+    def answer(self) -> list[str]:
+        """Return the result in words: what is missing, and which system is best on each metric."""
+        return comparison_page.answer(self)
 
-    @property
-    def _baseline(self) -> int:
-        return self.plan.study.system_names.index(self.plan.study.baseline)
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, ready for JSON."""
+        return comparison_tables.to_dict(self)
 
-    def cell(self, condition: str, system: str, name: str, part: str = "test") -> CellResult:
-        """Return one cell.
+    def page(self, *, figures: bool = False, command: str | None = None) -> Page:
+        """Return the page that `to_html` writes.
 
         Args:
-            condition, system, name, part: its place; the name is the metric's.
+            figures, command: as those of `to_html`.
         """
-        return self.by_place[condition, system, name, part]
+        return comparison_page.comparison_page(self, self.titled_tables(), figures, command)
 
-    def across(self, condition: str, name: str) -> list[CellResult]:
-        """Return the cells of all systems on the test queries.
+    def _csv(self) -> str:
+        return comparison_tables.result_table(self, self.cells).to_csv()
 
-        Args:
-            condition, name: the condition, and the name of the metric.
-        """
-        return [self.cell(condition, system, name) for system in self.plan.study.system_names]
+    def _latex(self) -> str:
+        tables = comparison_tables.result_tables(self, comparison_tables.opening(self))
+        failed = [f"failed: {failure.title}: {failure.error}" for failure in self.failures]
+        return comparison_tables.to_latex(tables, failed)
 
-    @cached_property
-    def by_place(self) -> dict[tuple[str, str, str, str], CellResult]:
-        """The cells by (condition, system, metric, part)."""
-        return {(c.condition, c.system, c.metric, c.part): c for c in self.cells}
-
-    def by_trial(self, condition: str, system: str, name: str) -> dict[int, F64]:
-        """Return the test queries' values by number of the trial, without trials in which every
-        query was skipped.
-
-        Args:
-            condition, system, name: the place; the name is the metric's.
-        """
-        counted = [
-            values
-            for values in self._joined((condition, system, name))
-            if not np.isnan(values).all()
-        ]
-        return dict(zip(self.cell(condition, system, name).numbers, counted, strict=True))
-
-    def _repeats(self, of_trials: Sequence[Any]) -> list[Sequence[Any]]:
-        """What belongs to each repeat: one entry per fold."""
-        folds = len(self.plan.folds_of(0))
-        return [of_trials[i : i + folds] for i in range(0, len(of_trials), folds)]
-
-    def _joined(self, cell: Cell) -> list[F64]:
-        return [np.concatenate(folds) for folds in self._repeats(self.values.get(cell, []))]
-
-    @cached_property
-    def metrics(self) -> tuple[Metric, ...]:
-        """The metrics, the first one decides."""
-        return tuple(map(metric, self.plan.study.metrics))
-
-    @cached_property
-    def systems(self) -> tuple[SystemResult, ...]:
-        """The systems of a comparison, in their order."""
-        return tuple(map(self._system, self.plan.study.system_names))
-
-    def _system(self, name: str) -> SystemResult:
-        place, metrics = (self.plan.study.condition_names[0], name), self.plan.study.metrics
-        tried, untuned = self._repeats(self.tried.get(place, [])), {}
-        for m in metrics if tried else ():
-            each = zip(self._repeats(self.values[(*place, m)]), tried, strict=True)
-            untuned[m] = [
-                _mean_over_tried(values, configurations, m) for values, configurations in each
-            ]
-        values = {m: np.array(self._joined((*place, m))) for m in metrics}
-        trees, seconds, valid = (
-            self.trees.get(place, []),
-            self.seconds.get(place, []),
-            self.valid.get(place, []),
-        )
-        histories = self.curves.get((*place, "valid"), [])
-        return SystemResult(name, values, trees, seconds, valid, untuned or None, histories)
-
-    def test(self, m: str | Metric) -> SystemsTest | None:
-        """Return the test of all systems of a comparison on one metric; None for one system, or
-        fewer than two queries.
-
-        Args:
-            m: the metric.
-        """
-        return self._found[str(m)]
-
-    @cached_property
-    def _found(self) -> dict[str, SystemsTest | None]:
-        baseline, found = None if self.pairs == "all" else self._baseline, {}
-        for name in self.plan.study.metrics:
-            values = np.array([system.values[name] for system in self.systems])
-            testable = len(values) > 1 and np.count_nonzero(~np.isnan(values[0]).any(axis=0)) > 1
-            found[name] = (
-                systems_test(values, self.overlap, baseline=baseline, level=self.alpha)
-                if testable
-                else None
-            )
-        return found
-
-    def tests(self, m: str | Metric) -> list[PairTest]:
-        """Return the tests of the pairs of systems that are compared on one metric.
-
-        Args:
-            m: the metric.
-        """
-        found, pairs, sign = self.test(m), [], metric(m).sign
-        if found is None:
-            return []
-        for i, j in np.argwhere(np.triu(~np.isnan(found.adjusted))).tolist():
-            better, worse = (i, j) if sign * found.differences[i, j] > 0 else (j, i)
-            numbers = [
-                sign * float(each[better, worse])
-                for each in (found.differences, found.low, found.high)
-            ]
-            p = (float(found.p_values[i, j]), float(found.adjusted[i, j]))
-            pairs.append(
-                PairTest(better, worse, numbers[0], min(numbers[1:]), max(numbers[1:]), *p)
-            )
-        return pairs
-
-
-def _mean_over_tried(
-    values: Sequence[F64], tried: Sequence[list[dict[str, Any]]], name: str
-) -> float:
-    """The mean of a metric over all configurations; a query counts once, so a split counts by its
-    queries.
-    """
-    total, weight = 0.0, 0
-    for split, configurations in zip(values, tried, strict=True):
-        counted = int(np.count_nonzero(~np.isnan(split)))
-        tests = [one["test"][name] for one in configurations if one["test"][name] is not None]
-        if tests and counted:
-            total += counted * float(np.mean(tests))
-            weight += counted
-    return total / weight if weight else math.nan
-
-
-class Gathered:
-    """The finished trials of a plan, by where they belong and by their number.
-
-    Args:
-        plan: the plan.
-        store: the store.
-    """
-
-    def __init__(self, plan: Plan, store: Store) -> None:
-        self.plan = plan
-        self._found: dict[str, dict[Any, dict[int, Any]]] = defaultdict(lambda: defaultdict(dict))
-        finished = {trial.key: outcome for trial, outcome in store.finished()}
-        ended = [(trial, finished[trial.key]) for trial in plan.trials() if trial.key in finished]
-        self._failures = tuple(
-            Failure(trial.title, found.error) for trial, found in ended if found.status != DONE
-        )
-        self._facts = [
-            self._add(trial.spec, found) for trial, found in ended if found.status == DONE
-        ]
-        self.means: dict[tuple[str, str, str, str], dict[int, float]] = self._found.pop("means", {})
-        self.queries: dict[Cell, dict[int, F64]] = self._found["values"]
-        self.curves: dict[tuple[str, str, str], dict[int, list[float]]] = self._found["curves"]
-
-    def _add(self, spec: Mapping[str, Any], outcome: TrialOutcome) -> dict[str, Any]:
-        """Keep the numbers of a trial and return what else is known about it."""
-        place, folds = (spec["condition"], spec["system"]), self.plan.folds_of(spec["trial"])
-        number = spec["trial"] * len(folds) + folds.index(spec["data"]["fold"])
-        result = json.loads(outcome.result)
-        for part, by_metric in result["means"].items():
-            for name, value in by_metric.items():
-                self._found["means"][(*place, name, part)][number] = or_nan(value)
-        for name, values in result["test"].items():
-            self._found["values"][(*place, name)][number] = np.array(values, np.float64)
-        for part, curve in result.get("curves", {}).items():
-            self._found["curves"][(*place, part)][number] = [or_nan(x) for x in curve]
-        for what, name in (
-            ("trees", "trees"),
-            ("configuration", "chosen"),
-            ("tried", "tried"),
-            ("points", "points"),
-        ):
-            if what in result:
-                self._found[name][place][number] = result[what]
-        self._found["valid"][place][number] = or_nan(result.get("valid"))
-        self._found["seconds"][place][number] = outcome.seconds
-        return {name: result.get(name) for name in ("constant", "trained_with", "queries")}
-
-    def fields(self) -> dict[str, Any]:
-        """Return the fields of a `Comparison`, without tests."""
-        lists = {
-            name: {key: list(of.values()) for key, of in found.items()}
-            for name, found in self._found.items()
-        }
-        points = {place: of_trials[0] for place, of_trials in lists.pop("points", {}).items()}
-        constant = sum(bool(facts["constant"]) for facts in self._facts)
-        tools = tuple(sorted({facts["trained_with"] for facts in self._facts} - {None}))
-        counts = {"n_done": len(self._facts), "n_constant": constant, "failures": self._failures}
-        return {
-            "plan": self.plan,
-            **lists,
-            "points": points,
-            **counts,
-            "trained_with": tools,
-            "overlap": self.overlap,
-        }
-
-    @property
-    def overlap(self) -> float:
-        """Held out over trained on if trials draw their training queries again; else 0."""
-        given, protocol = self.plan.data.held, self.plan.study.protocol
-        if not given:
-            sizes = next((facts["queries"] for facts in self._facts if facts["queries"]), None)
-            return overlap_of(protocol, sizes) if sizes else 0.0
-        if self.plan.budget.trials == 1:
-            return 0.0
-        return float(np.mean([overlap_of(protocol, part_sizes(splits)) for splits in given]))
+    def _markdown(self) -> str:
+        return comparison_tables.to_markdown(self.titled_tables(), self.failures)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -18,9 +17,7 @@ from tautrank.arguments import check_fields, checked_by, choice, job_count, real
 from tautrank.data.ranking_data import RankingData, checked_data
 from tautrank.engines import DEFAULTS, NativeLoss, Settings, read_loss
 from tautrank.errors import DataError, OptionError, require
-from tautrank.experiments.result import Result
 from tautrank.experiments.space import Space, parameters_of, spaces_of
-from tautrank.experiments.store import DONE, FAILED, Trial, TrialOutcome
 from tautrank.files import PathLike, require_writable
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import own_losses
@@ -28,7 +25,6 @@ from tautrank.metrics import Metric, metric
 from tautrank.ranker.inputs import check_columns
 from tautrank.ranker.stored_names import with_stored_names
 
-PRUNED, UNFINISHED = "pruned", "unfinished"
 _VERSION = 2
 # How often a trial is compared with the others; docs/tuning.md has the measurements.
 _CHECKPOINTS = 20
@@ -233,109 +229,3 @@ def _check_parameters(plan: SearchPlan) -> None:
             tautrank.Ranker(
                 **{"metric": plan.metric, **parameters_of(tried, plan.fixed), **few}
             ).fit(lists, lists)
-
-
-@dataclass(frozen=True)
-class TunedTrial:
-    """A trial of a search that has ended.
-
-    Args:
-        number: The number of the trial, from 0.
-        configuration: The loss and the values that were tried, by their names in the space.
-        state: ``done``, ``pruned`` if its curve fell behind the others, or ``failed`` if it cannot
-            be trained.
-        score: The best validation value; of a pruned trial the best until then.
-        trees: The number of trees that gives `score`.
-        grown: The number of trees that were trained.
-        seconds: The time the training took.
-        error: One sentence, if it failed.
-        curve: The best validation value so far, at each checkpoint of the plan.
-    """
-
-    number: int
-    configuration: dict[str, Any]
-    state: str
-    score: float | None = None
-    trees: int = 0
-    grown: int = 0
-    seconds: float = 0.0
-    error: str = ""
-    curve: Sequence[float] = ()
-
-    @classmethod
-    def of(cls, trial: Trial, outcome: TrialOutcome) -> TunedTrial:
-        """Read a trial from what a store holds."""
-        failed = {
-            "state": FAILED if outcome.status == FAILED else UNFINISHED,
-            "error": outcome.error,
-        }
-        found = json.loads(outcome.result) if outcome.result else failed
-        return cls(trial.number, trial.spec["configuration"], seconds=outcome.seconds, **found)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Tuning(Result):
-    """The result of a search.
-
-    Args:
-        plan: The search.
-        trials: All trials that have ended, by number.
-        ranker: The model of the best configuration; None if none was asked for.
-    """
-
-    plan: SearchPlan
-    trials: tuple[TunedTrial, ...]
-    ranker: tautrank.Ranker | None = None
-
-    def _writer(self) -> Any:
-        from tautrank.report import tuning
-
-        return tuning
-
-    @property
-    def metric(self) -> Metric:
-        """The metric that was optimised."""
-        return self.plan.metric
-
-    @property
-    def has_best(self) -> bool:
-        """Whether any trial was trained to the end."""
-        return any(trial.state == DONE for trial in self.trials)
-
-    @property
-    def best(self) -> TunedTrial:
-        """The trial with the best validation value, the first one if several have it."""
-        return self.ranked()[0]
-
-    @property
-    def best_score(self) -> float:
-        """The best validation value. As the best of many it is too optimistic: judge the model on
-        test data.
-        """
-        assert self.best.score is not None
-        return self.best.score
-
-    @property
-    def best_configuration(self) -> dict[str, Any]:
-        """The loss and the best values, by their names in the space."""
-        return self.best.configuration
-
-    @property
-    def best_params(self) -> dict[str, Any]:
-        """The parameters of `Ranker` that train the best model: the best number of trees, no early
-        stopping.
-        """
-        parameters = {
-            "metric": str(self.metric),
-            **parameters_of(self.best.configuration, self.plan.fixed),
-        }
-        return {**parameters, "n_estimators": self.best.trees, "early_stopping_rounds": None}
-
-    def ranked(self) -> list[TunedTrial]:
-        """Return the trials from best to worst, those that were pruned and then those that failed
-        at the end.
-        """
-        states, sign = (DONE, PRUNED, FAILED), self.metric.sign
-        return sorted(
-            self.trials, key=lambda t: (states.index(t.state), -sign * (t.score or 0.0), t.number)
-        )

@@ -24,18 +24,11 @@ from tautrank.data import RankingData, Splits
 from tautrank.engines import Step
 from tautrank.errors import DataError, OptionError, require
 from tautrank.experiments.data_source import MEMORY, fingerprint_of
-from tautrank.experiments.search import (
-    PRUNED,
-    UNFINISHED,
-    SearchPlan,
-    TunedTrial,
-    Tuning,
-    check_data,
-    plan_search,
-)
+from tautrank.experiments.search import SearchPlan, check_data, plan_search
 from tautrank.experiments.space import Choice, Dimension, WholeNumber, parameters_of
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Store, Trial
 from tautrank.experiments.trial import Surroundings
+from tautrank.experiments.tuning import PRUNED, UNFINISHED, TunedTrial, Tuning
 from tautrank.experiments.workers import run_trials
 from tautrank.files import PathLike
 from tautrank.json_values import canonical, digest

@@ -10,20 +10,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tautrank.arrays import F64
+from tautrank.experiments import comparison_tables
+from tautrank.experiments.comparison_values import Cell, CellResult
 from tautrank.experiments.divide import OnItself, queries_of_trial
-from tautrank.experiments.result import Cell, CellResult, Comparison, Gathered
+from tautrank.experiments.finished_trials import FinishedTrials
+from tautrank.experiments.result import Comparison
 from tautrank.metrics import metric
+from tautrank.papers import study_page, study_tables
 from tautrank.papers.claims import Better, BetterUnder, Claim
 from tautrank.papers.plan import StudyPlan
 from tautrank.papers.store import StudyStore
 from tautrank.papers.study import PaperTest
+from tautrank.papers.study_values import StudyValues, Verdict
+from tautrank.report.page import Page
 from tautrank.significance.paired import holm, paired_t_test, t_tail
 from tautrank.significance.systems import resampled_systems_test
 from tautrank.significance.verdicts import FAILS, HOLDS, UNDECIDED, TestOutcome, over_trials
+from tautrank.tables import Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,48 +52,68 @@ class Advantage:
     sides: tuple[F64, F64] | None = None
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The verdict on a claim.
-
-    Args:
-        sentence: the claim.
-        trials: the number of trials that count.
-        own: the outcome of the paper's own test on what should be positive.
-        tested: the outcome of the test over queries and trials, Holm-adjusted over the study's
-            claims.
-        text: the paper's words, if they are given.
-    """
-
-    sentence: str
-    trials: int
-    own: TestOutcome
-    tested: TestOutcome
-    text: str = ""
-
-
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class StudyResult(Comparison):
+class StudyResult(StudyValues, Comparison):
     """What a study shows so far: a `Comparison` with the paper's numbers beside it, and verdicts.
 
     Args:
         verdicts: one per comparison that the claims make.
     """
 
-    plan: StudyPlan
-    verdicts: tuple[Verdict, ...]
+    def titled_tables(self) -> dict[str, Table]:
+        """Return the results of each metric, and the verdicts on the claims."""
+        tables = self._result_tables()
+        if self.verdicts:
+            tables["Claims"] = study_tables.claim_table(self)
+        return tables
 
-    @property
-    def verdict(self) -> str:
-        """The verdict on the study as a whole, by the test over queries and trials: it holds if all
-        claims do.
+    def note(self) -> str:
+        """Return how to read the tables of results, in one paragraph."""
+        return comparison_tables.reading(self, study_tables.opening(self), self.cells)
+
+    def facts(self) -> dict[str, str]:
+        """Return what was run, in words."""
+        return study_tables.facts(self)
+
+    def answer(self) -> list[str]:
+        """Return the result in words: the verdict on the claim, what is missing, and which system
+        is best.
         """
-        return _whole([v.tested.verdict for v in self.verdicts])
+        return study_page.answer(self)
 
-    @property
-    def own_verdict(self) -> str:
-        """The same by the paper's own test."""
-        return _whole([v.own.verdict for v in self.verdicts])
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, ready for JSON."""
+        return study_tables.to_dict(self)
+
+    def page(self, *, figures: bool = True, command: str | None = None) -> Page:
+        """Return the page that `to_html` writes; it always has figures.
+
+        Args:
+            figures: not used.
+            command: the command that runs a study that is not in the catalogue; one of the
+                catalogue is run by its name.
+        """
+        claims = study_tables.claim_table(self) if self.verdicts else None
+        return study_page.study_page(self, self._result_tables(), claims, command)
+
+    def _result_tables(self) -> dict[str, Table]:
+        # The same study gives the same tables: the time it took is told beside its parameters.
+        opening = study_tables.opening(self)
+        return comparison_tables.result_tables(self, opening, with_costs=False)
+
+    def _csv(self) -> str:
+        table = comparison_tables.result_table(self, self.cells, with_costs=False)
+        return table.to_csv()
+
+    def _latex(self) -> str:
+        failed = [f"failed: {failure.title}: {failure.error}" for failure in self.failures]
+        comments = [*study_tables.verdict_lines(self.verdicts), *failed]
+        tables = comparison_tables.to_latex(self._result_tables(), comments)
+        return study_tables.latex_heading(self) + tables
+
+    def _markdown(self) -> str:
+        tables = comparison_tables.to_markdown(self.titled_tables(), self.failures)
+        return study_tables.markdown_heading(self) + tables
 
 
 def read_results(path: Path) -> StudyResult:
@@ -152,7 +180,7 @@ def own_test(advantage: Advantage, test: PaperTest) -> TestOutcome:
     return replace(found, verdict=HOLDS if p <= test.level else FAILS if against else UNDECIDED)
 
 
-class _Judged(Gathered):
+class _Judged(FinishedTrials):
     """The finished trials of a study, and what its claims say about them."""
 
     plan: StudyPlan
@@ -357,9 +385,3 @@ def _verdicts(gathered: _Judged) -> tuple[Verdict, ...]:
 def _turned(found: TestOutcome) -> TestOutcome:
     """The outcome of a cost, in its own direction."""
     return replace(found, difference=-found.difference, low=-found.high, high=-found.low)
-
-
-def _whole(verdicts: Sequence[str]) -> str:
-    if verdicts and all(verdict == HOLDS for verdict in verdicts):
-        return HOLDS
-    return FAILS if FAILS in verdicts else UNDECIDED

@@ -1,23 +1,19 @@
-"""The tables of `tautrank data info`, `evaluate` and `study list`, and anything printed as text."""
+"""The tables of `tautrank data info` and `evaluate`, and anything printed as text."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import re
 import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-
-from rich.console import Console, RenderableType
-from rich.table import Table as RichTable
 
 from tautrank.data.summary import DataSummary
 from tautrank.metrics.base import Evaluation
 from tautrank.tables import Table, number_cell, text_cell
 
 if TYPE_CHECKING:
-    from tautrank.papers.study import Study
+    from rich.console import RenderableType
 
 EMPTY_QUERIES = {"skip": "skipped", "zero": "counted as 0", "one": "counted as 1"}
 """What becomes of queries without a relevant document, by the name of the policy."""
@@ -33,6 +29,8 @@ def as_text(*parts: RenderableType, width: int) -> str:
     >>> as_text("a", "b", width=80)
     'a\\nb\\n'
     """
+    from rich.console import Console  # takes a while to import, and not every result is printed
+
     console = Console(width=width, color_system=None, highlight=False)
     with console.capture() as captured:
         console.print(*parts, sep="\n")
@@ -106,29 +104,6 @@ def evaluation_table(evaluation: Evaluation) -> Table:
         )  # short, so that a row takes one line
         rows.append([*row, text_cell("ties", metric.ties), text_cell("empty queries", empty)])
     return Table.of_rows(rows)
-
-
-def study_list(studies: Sequence[Study]) -> dict[str, RichTable]:
-    """Lay out studies, one table per paper: name, place in the paper, title and size of each.
-
-    Args:
-        studies: the studies.
-    """
-    tables: dict[str, RichTable] = {}
-    for study in studies:
-        paper, *place = re.split(
-            r"(?<=\b\d{4}), ", study.paper, maxsplit=1
-        )  # 'Author, Title, 2020, Table 1'
-        if paper not in tables:
-            tables[paper] = RichTable(box=None, pad_edge=False, show_header=False)
-            tables[paper].add_column(
-                min_width=max(len(each.name) for each in studies), no_wrap=True
-            )
-            tables[paper].add_column(overflow="fold")
-        runs = study.trials * len(study.conditions) * len(study.systems)
-        size = f"{runs:,} {'measurements' if study.measures_only else 'trainings'}"
-        tables[paper].add_row(study.name, f"{': '.join([*place, study.title])} ({size})")
-    return tables
 
 
 def _format_number(value: float) -> str:

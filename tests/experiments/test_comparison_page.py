@@ -8,6 +8,7 @@ import io
 import math
 import re
 import shlex
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -17,11 +18,13 @@ import pytest
 import tautrank as tr
 from tautrank.data import RankingData, Splits
 from tautrank.errors import MissingDependencyError
+from tautrank.experiments.comparison_page import python_call
+from tautrank.experiments.comparison_tables import pair_table
 from tautrank.experiments.plan import System
+from tautrank.experiments.query_gains import query_gains
 from tautrank.experiments.result import Comparison
-from tautrank.report.figures import difficulty_groups, query_gains, validation_curves
-from tautrank.report.result_page import answer, python_call
-from tautrank.report.tables import pair_table
+from tautrank.report.figures import validation_curves
+from tautrank.report.gain_figures import difficulty_groups
 from tautrank.tables import difference_text
 from tests.command_line import run
 from tests.report.examples import NASTY, SYSTEMS, Reader, bands, key, lines
@@ -137,14 +140,14 @@ def test_all_pairs_have_a_table_of_their_own(result):
 
 
 def test_words_name_the_winner_and_how_sure_that_is():
-    words = answer(made_up())
+    words = made_up().answer()
     assert words[0].startswith(f"ndcg@5: {NASTY} has the best mean, ")
     assert words[0].endswith(" against lightgbm:lambdarank, significant.")
     assert words[1].startswith(f"arp: {NASTY} has the best mean, ")
     even = np.tile(np.linspace(0, 1, 30), (2, 1))
-    assert answer(comparison_of([even, even])) == ["ndcg@5: a has the best mean, 0.5000."]
+    assert comparison_of([even, even]).answer() == ["ndcg@5: a has the best mean, 0.5000."]
     rng = np.random.default_rng(0)
-    close = answer(comparison_of([even, even + 0.01 + rng.normal(size=(2, 30))]))
+    close = comparison_of([even, even + 0.01 + rng.normal(size=(2, 30))]).answer()
     assert close[0].endswith("against a, which may be chance.")
 
 
@@ -166,7 +169,7 @@ def test_one_system_one_repeat_no_histories_is_still_a_page():
         "Run it again",
     ]
     skipped = comparison_of([np.full((1, 3), math.nan)] * 2)
-    assert answer(skipped) == ["ndcg@5: every query was skipped."]
+    assert skipped.answer() == ["ndcg@5: every query was skipped."]
     assert "nan" not in skipped.to_csv()
     assert "data-key" not in str(
         [row[1] for row in Reader(skipped.to_html(figures=True)).tables[0][1:]]
@@ -292,3 +295,17 @@ def test_reports_that_cannot_be_written_are_refused_before_training(
     assert "<table" in made_up().to_html()
     with pytest.raises(MissingDependencyError, match=re.escape(sentence)):
         made_up().to_html(figures=True)
+
+
+def test_printing_a_comparison_imports_nothing_of_papers():
+    program = """
+import sys
+import tautrank as tr
+parts = tr.simulate.simulate_web_search(30, n_features=16, mean_length=8).split([.5, .25, .25])
+print(tr.compare(*parts, losses=["mse", "listnet"], metrics=["ndcg@5"], repeats=2, n_estimators=2))
+print(sorted(name for name in sys.modules if name.startswith("tautrank.papers")))
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.splitlines()[-1] == "[]"

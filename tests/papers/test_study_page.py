@@ -19,19 +19,18 @@ from scipy import stats
 from tautrank.errors import MissingDependencyError
 from tautrank.experiments.divide import FixedParts
 from tautrank.experiments.plan import Budget, Condition, System
+from tautrank.experiments.query_gains import query_gains
 from tautrank.papers.catalogue import CATALOGUE, find_study
 from tautrank.papers.claims import Better, Reaches
 from tautrank.papers.plan import make_plan
 from tautrank.papers.results import collect, read_results
 from tautrank.papers.run import run_study
 from tautrank.papers.store import StudyStore
-from tautrank.report.figures import query_gains
-from tautrank.report.result_page import answer, command, python_call
+from tautrank.papers.study_page import command, python_call
 from tautrank.significance.paired import corrected_resampled_t_test
 from tests.command_line import run
-from tests.report.conftest import QUERIES
 from tests.report.examples import NASTY, Reader, bands, key, lines
-from tests.study_examples import DATA, TINY, WITH_A_FAILURE, content, filled
+from tests.study_examples import DATA, QUERIES, TINY, WITH_A_FAILURE, content, filled
 
 GAINS = ["Gain of each query over {}", "Gain by difficulty of the query"]
 ROBUSTNESS = ["ndcg@5 by condition", "Lead over {} in ndcg@5"]
@@ -210,7 +209,7 @@ def test_significance_is_marked_and_directions_are_signs(tiny):
 
 def test_words_say_the_verdict_what_is_missing_and_who_is_best():
     failing = {("clean", "mse", 0), ("noisy", "listnet", 2)}
-    verdict, seen, missing = answer(filled(TINY, made_up, failing=failing))
+    verdict, seen, missing = filled(TINY, made_up, failing=failing).answer()
     assert verdict.startswith("The claim ")
     assert re.fullmatch(
         r"A true difference of \.\d{4} would be found with 80 % power, and one of .* Holm's method.",
@@ -228,7 +227,7 @@ def test_words_say_the_verdict_what_is_missing_and_who_is_best():
         replace(plain, claims=claims, protocol=FixedParts(redivide=True)),
         lambda c, system, m, trial: np.full(8, 0.5 + 0.01 * (trial + 1) * (system == "listnet")),
     )
-    verdict, _, best = answer(rising)
+    verdict, _, best = rising.answer()
     assert verdict == (
         "The claim is undecided. Verdicts on 2 comparisons: holds 1, undecided 1; by the paper's own test: holds 2."
     )
@@ -240,12 +239,12 @@ def test_words_say_the_verdict_what_is_missing_and_who_is_best():
         claims=(Better(better="mse", worse="listnet", metric="ndcg@5"),),
         protocol=FixedParts(),
     )
-    contradicted, _, best = answer(filled(wrong, made_up))
+    contradicted, _, best = filled(wrong, made_up).answer()
     assert contradicted == "The claim fails. Verdicts on 1 comparison: fails 1."
     assert best.startswith("ndcg@5: listnet has the best mean, 0.")
     assert best.endswith(" against mse, significant.")
     assert (
-        answer(filled(wrong, lambda *_: [0.5, 0.5]))[1] == "ndcg@5: mse has the best mean, 0.5000."
+        filled(wrong, lambda *_: [0.5, 0.5]).answer()[1] == "ndcg@5: mse has the best mean, 0.5000."
     )
 
 
@@ -303,7 +302,7 @@ def test_unfinished_and_failed_studies_are_still_pages():
     nothing = collect(StudyStore(None, make_plan(TINY, DATA, budget=Budget(trials=1))))
     page = read(nothing)
     assert page.titles(2) == ["Answer", "Claims", "Results", "Settings", "Run it again"]
-    assert answer(nothing) == ["0 of 4 trainings are done; all numbers are about these."]
+    assert nothing.answer() == ["0 of 4 trainings are done; all numbers are about these."]
     assert {key(row["ndcg@5"]) for row in page.table("ndcg@5")} == {None}
     for study in map(find_study, CATALOGUE):
         data = "" if study.data in ("none", "five-documents") else DATA

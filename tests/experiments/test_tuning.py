@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from tautrank.experiments.search import TunedTrial, Tuning, plan_search
+from tautrank.experiments.search import plan_search
+from tautrank.experiments.tuning import TunedTrial, Tuning
 
 
 @pytest.fixture(scope="module")

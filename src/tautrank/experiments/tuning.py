@@ -1,0 +1,279 @@
+"""The result of a search for parameters: its trials, the best of them, and the command that trains
+the best model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tautrank
+from tautrank.engines.langevin import Langevin
+from tautrank.experiments.result import Result
+from tautrank.experiments.search import SearchPlan
+from tautrank.experiments.space import parameters_of
+from tautrank.experiments.store import DONE, FAILED, Trial, TrialOutcome
+from tautrank.metrics import Metric
+from tautrank.report.page import Page, TableSection
+from tautrank.report.terminal import command_line
+from tautrank.tables import Cell, Column, Table
+
+PRUNED, UNFINISHED = "pruned", "unfinished"
+
+_MOST_SHOWN = 10  # trials in the table; CSV has all of them
+
+# The parameters that are options of `tautrank train`, with the names of the options; all others are
+# a --param.
+_TRAIN_OPTIONS = {
+    "loss": "loss",
+    "metric": "metric",
+    "engine": "engine",
+    "learning_rate": "learning_rate",
+    "n_estimators": "trees",
+    "num_leaves": "leaves",
+    "random_state": "seed",
+}
+_WITHOUT_OPTION = ("early_stopping_rounds", "verbose", "langevin")
+
+
+@dataclass(frozen=True)
+class TunedTrial:
+    """A trial of a search that has ended.
+
+    Args:
+        number: The number of the trial, from 0.
+        configuration: The loss and the values that were tried, by their names in the space.
+        state: ``done``, ``pruned`` if its curve fell behind the others, or ``failed`` if it cannot
+            be trained.
+        score: The best validation value; of a pruned trial the best until then.
+        trees: The number of trees that gives `score`.
+        grown: The number of trees that were trained.
+        seconds: The time the training took.
+        error: One sentence, if it failed.
+        curve: The best validation value so far, at each checkpoint of the plan.
+    """
+
+    number: int
+    configuration: dict[str, Any]
+    state: str
+    score: float | None = None
+    trees: int = 0
+    grown: int = 0
+    seconds: float = 0.0
+    error: str = ""
+    curve: Sequence[float] = ()
+
+    @classmethod
+    def of(cls, trial: Trial, outcome: TrialOutcome) -> TunedTrial:
+        """Read a trial from what a store holds."""
+        failed = {
+            "state": FAILED if outcome.status == FAILED else UNFINISHED,
+            "error": outcome.error,
+        }
+        found = json.loads(outcome.result) if outcome.result else failed
+        return cls(trial.number, trial.spec["configuration"], seconds=outcome.seconds, **found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields by name; the number of the trial is called ``trial``."""
+        fields = dict(vars(self))
+        return {"trial": fields.pop("number"), **fields}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tuning(Result):
+    """The result of a search.
+
+    Args:
+        plan: The search.
+        trials: All trials that have ended, by number.
+        ranker: The model of the best configuration; None if none was asked for.
+    """
+
+    plan: SearchPlan
+    trials: tuple[TunedTrial, ...]
+    ranker: tautrank.Ranker | None = None
+
+    @property
+    def metric(self) -> Metric:
+        """The metric that was optimised."""
+        return self.plan.metric
+
+    @property
+    def has_best(self) -> bool:
+        """Whether any trial was trained to the end."""
+        return any(trial.state == DONE for trial in self.trials)
+
+    @property
+    def best(self) -> TunedTrial:
+        """The trial with the best validation value, the first one if several have it."""
+        return self.ranked()[0]
+
+    @property
+    def best_score(self) -> float:
+        """The best validation value. As the best of many it is too optimistic: judge the model on
+        test data.
+        """
+        assert self.best.score is not None
+        return self.best.score
+
+    @property
+    def best_configuration(self) -> dict[str, Any]:
+        """The loss and the best values, by their names in the space."""
+        return self.best.configuration
+
+    @property
+    def best_params(self) -> dict[str, Any]:
+        """The parameters of `Ranker` that train the best model: the best number of trees, no early
+        stopping.
+        """
+        parameters = {
+            "metric": str(self.metric),
+            **parameters_of(self.best.configuration, self.plan.fixed),
+        }
+        return {**parameters, "n_estimators": self.best.trees, "early_stopping_rounds": None}
+
+    def ranked(self) -> list[TunedTrial]:
+        """Return the trials from best to worst, those that were pruned and then those that failed
+        at the end.
+        """
+        states, sign = (DONE, PRUNED, FAILED), self.metric.sign
+        return sorted(
+            self.trials, key=lambda t: (states.index(t.state), -sign * (t.score or 0.0), t.number)
+        )
+
+    def titled_tables(self) -> dict[str, Table]:
+        """Return the table of the best trials, by its title."""
+        return {"Best trials": self._table_of(self.ranked()[:_MOST_SHOWN])}
+
+    def note(self) -> str:
+        """Return how many trials there were, what became of them, and the best score."""
+        n_by_state = Counter(trial.state for trial in self.trials)
+        text = f"{len(self.trials)} trials: {n_by_state[DONE]} trained to the end, {n_by_state[PRUNED]} pruned"
+        if n_by_state[FAILED]:
+            text += f", {n_by_state[FAILED]} failed"
+        best = f"best validation {self.metric} {self.best_score:.4f} in trial {self.best.number}"
+        return f"{text}; {best}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, ready for JSON."""
+        best_params = json.dumps(self.best_params, default=_plain_parameter)
+        return {
+            "metric": str(self.metric),
+            "sampler": self.plan.sampler,
+            "seed": self.plan.seed,
+            "best_trial": self.best.number,
+            "best_score": self.best.score,
+            "best_configuration": self.best.configuration,
+            "best_params": json.loads(best_params),
+            "trials": [trial.to_dict() for trial in self.trials],
+        }
+
+    def page(self, *, figures: bool = False, command: str | None = None) -> Page:
+        """Return the page that `to_html` writes; it has neither figures nor a command.
+
+        Args:
+            figures, command: as those of `to_html`.
+        """
+        best = TableSection("Best trials", self.table())
+        return Page("Search for parameters", [best], lead=self.note(), interactive=False)
+
+    def _csv(self) -> str:
+        return self._table_of(self.trials).to_csv()
+
+    def _table_of(self, trials: Sequence[TunedTrial]) -> Table:
+        """Return trials, one per row: score, trees, and every value that was searched."""
+        names = _searched_names(trials)
+        metric = str(self.metric)
+        columns = [
+            Column("trial"),
+            Column(metric, ("state", metric), high_first=self.metric.higher_is_better),
+            Column("trees", ("trees", "grown", "seconds", "error")),
+        ]
+        columns += [Column(name, words=name == "loss") for name in names]
+        rows = [tuple(_row(trial, names)) for trial in trials]
+        return Table(tuple(columns), tuple(rows))
+
+
+def _row(trial: TunedTrial, names: Sequence[str]) -> list[Cell]:
+    """Return the cells of a trial: its number, score, costs, and the values of what was searched."""
+    score = "failed" if trial.score is None else f"{trial.score:.4f}"
+    if trial.state == PRUNED:
+        score += " pruned"
+    costs = (trial.trees, trial.grown, trial.seconds, trial.error)
+    row = [
+        Cell(str(trial.number)),
+        Cell(score, (trial.state, trial.score)),
+        Cell(str(trial.trees), costs),
+    ]
+    for name in names:
+        if name in trial.configuration:
+            value = trial.configuration[name]
+            row.append(Cell(_format(value), (_format_exactly(value),)))
+        else:
+            row.append(Cell("", (None,)))
+    return row
+
+
+def _searched_names(trials: Sequence[TunedTrial]) -> list[str]:
+    """Return the names of what was searched, the loss included if there was a choice."""
+    names = {name for trial in trials for name in trial.configuration if name != "loss"}
+    ranker_first = sorted(names, key=lambda name: ("." in name, name))
+    losses = {trial.configuration["loss"] for trial in trials}
+    return ["loss", *ranker_first] if len(losses) > 1 else ranker_first
+
+
+def _plain_parameter(value: Any) -> Any:
+    """Return a parameter of `Ranker` as JSON can hold it."""
+    return vars(value) if isinstance(value, Langevin) else str(value)
+
+
+def _format_exactly(value: Any) -> str:
+    """Return a value as `--param` reads it back: JSON, or the text itself."""
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _format(value: Any) -> str:
+    """Return a value as a person reads it."""
+    if value is None:
+        return "none"
+    return f"{value:.4g}" if isinstance(value, float) else _format_exactly(value)
+
+
+# ---- The best trial in a terminal
+
+
+def best_text(tuning: Tuning) -> str:
+    """Return the best configuration in one line.
+
+    Args:
+        tuning: The search.
+    """
+    best = tuning.best.configuration
+    names = ["loss", *_searched_names([tuning.best])]
+    return " ".join(f"{name}={_format(best[name])}" for name in names)
+
+
+def train_command(tuning: Tuning, train: str, valid: str, model: str, **options: Any) -> str:
+    """Return the `tautrank train` command that trains the best model, for a shell.
+
+    Args:
+        tuning: The search.
+        train, valid: The files the search was given.
+        model: The file to save the model in.
+        **options: The options to read the files with, such as `zero_based`.
+    """
+    values: dict[str, Any] = {}
+    parameters = []
+    for name, value in tuning.best_params.items():
+        if isinstance(value, Langevin):
+            for strength, number in vars(value).items():
+                values[f"langevin_{strength}"] = number
+        elif name in _TRAIN_OPTIONS:
+            values[_TRAIN_OPTIONS[name]] = value
+        elif name not in _WITHOUT_OPTION:
+            parameters.append(f"{name}={_format_exactly(value)}")
+    values |= {"param": parameters, "early_stopping": 0, "model": model}
+    return command_line("tautrank", "train", train, valid=valid, **options, **values)

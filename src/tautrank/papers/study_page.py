@@ -1,0 +1,180 @@
+"""The page of a study: the verdict, claims, results beside the paper's, figures, settings, and the
+commands that run it again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tautrank.errors import counted
+from tautrank.experiments.comparison_figures import difference_sections
+from tautrank.experiments.comparison_page import (
+    call_text,
+    completeness,
+    failure_sections,
+    figure_sections,
+    lead_sentences,
+    measured_settings,
+    result_sections,
+    seed_settings,
+    settings_section,
+    version_settings,
+)
+from tautrank.experiments.comparison_tables import power_note
+from tautrank.papers.catalogue import CATALOGUE
+from tautrank.papers.study_figures import conditions_on_axis, study_figures
+from tautrank.papers.study_tables import facts
+from tautrank.papers.study_values import StudyValues
+from tautrank.report.page import Code, Page, Section, TableSection, Text
+from tautrank.report.plotly_script import require_plotly
+from tautrank.report.terminal import command_line
+from tautrank.significance.verdicts import FAILS, HOLDS, UNDECIDED
+from tautrank.tables import Table
+
+_VERDICTS = {
+    HOLDS: "The claim holds",
+    FAILS: "The claim fails",
+    UNDECIDED: "The claim is undecided",
+}
+_AT_THE_TOP = ("claim", "verdict", "note")  # facts that the page shows elsewhere
+
+
+def study_page(
+    result: StudyValues,
+    tables: Mapping[str, Table],
+    claims: Table | None,
+    typed: str | None = None,
+) -> Page:
+    """Build the page of a study, which need not be finished.
+
+    Args:
+        result: the values of the study.
+        tables: the tables of its results by title.
+        claims: the table of its claims; None without.
+        typed: the command that runs a study that is not in the catalogue.
+    """
+    require_plotly()
+    sections: list[Section] = [Text("Answer", answer(result))]
+    # Conditions that are numbers are drawn as curves instead.
+    if not result.measures_only and not conditions_on_axis(result):
+        sections += difference_sections(result)
+    if claims is not None:
+        sections.append(TableSection("Claims", claims))
+    sections += result_sections(tables)
+    sections += figure_sections(study_figures(result))
+    sections += failure_sections(result)
+    sections.append(settings_section(result, study_settings(result)))
+    sections.append(_reproduction(result, typed))
+    study = result.plan.study
+    return Page(study.title, sections, lead=study.claim)
+
+
+def answer(result: StudyValues) -> list[str]:
+    """Return a study in words: the verdict on the claim, what is missing, and which system is best.
+
+    Args:
+        result: the values of the study.
+    """
+    sentences = []
+    if result.n_done and result.verdicts:
+        tests = [verdict.tested for verdict in result.verdicts]
+        comparisons = counted(len(tests), "comparison")
+        sentences = [
+            f"{_VERDICTS[result.verdict]}. Verdicts on {comparisons}: {_verdict_counts(result)}.",
+            power_note({"": tests}, result.alpha),
+        ]
+    sentences += completeness(result)
+    if len(result.condition_names) == 1 and not result.measures_only:
+        sentences += lead_sentences(result, result.condition_names[0])
+    return [sentence for sentence in sentences if sentence]
+
+
+def _verdict_counts(result: StudyValues) -> str:
+    """Return how many comparisons of the claims hold, fail and are undecided."""
+    tested = _count_text([verdict.tested.verdict for verdict in result.verdicts])
+    own = _count_text([verdict.own.verdict for verdict in result.verdicts])
+    return tested if own == tested else f"{tested}; by the paper's own test: {own}"
+
+
+def _count_text(verdicts: Sequence[str]) -> str:
+    """Return counts such as 'holds 2, undecided 3'."""
+    counts = Counter(verdicts)
+    return ", ".join(f"{verdict} {counts[verdict]}" for verdict in _VERDICTS if counts[verdict])
+
+
+def study_settings(result: StudyValues) -> dict[str, str]:
+    """Return settings, versions and seeds of a study, by name.
+
+    Args:
+        result: the values of the study.
+    """
+    study = result.plan.study
+    settings = {"study": f"{study.name}, version {study.version}"}
+    for name, text in facts(result).items():
+        if name not in _AT_THE_TOP:
+            settings[name] = text
+    if study.axis:
+        settings["conditions"] = f"{study.axis}: {', '.join(study.condition_names)}"
+    settings["what the paper leaves open"] = study.note
+    settings |= measured_settings(result)
+    settings |= seed_settings(result)
+    settings |= version_settings(result)
+    return settings
+
+
+# ---- What gives the result again
+
+
+def _reproduction(result: StudyValues, typed: str | None) -> Code:
+    """Return the commands that run a study of the catalogue again, or the call for another one."""
+    study = result.plan.study
+    if CATALOGUE.get(study.name) == study:
+        remark = (
+            "The same command on the same data gives the same numbers; if"
+            f" {study.name}.db exists, it continues that run."
+        )
+        return Code("Run it again", command(result), [remark])
+    remark = (
+        "This study is not in the catalogue of this version. `study` is its declaration, or"
+        " tautrank.papers.results.read_results(STORE).plan.study:"
+    )
+    return Code("Run it again", typed or python_call(result), [remark])
+
+
+def command(result: StudyValues) -> str:
+    """Return the commands that run a study of the catalogue again, with every option given, and
+    write this page.
+
+    Args:
+        result: the values of the study.
+    """
+    plan, budget, name = result.plan, result.plan.budget, result.plan.study.name
+    options: dict[str, Any] = {
+        "data": plan.data.given,
+        "fold": plan.data.fold,
+        "recipe": plan.recipe or None,
+        "trials": budget.trials,
+    }
+    if not plan.study.measures_only:
+        options |= {"configs": budget.configurations, "trees": budget.trees}
+    options |= {"seed": plan.seed, "jobs": plan.n_jobs}
+    run = command_line("tautrank", "study", "run", name, **options)
+    return f"{run}\ntautrank study report {name}.db -o {name}.html"
+
+
+def python_call(result: StudyValues) -> str:
+    """Return the call in Python that runs a study of the user's own again.
+
+    Args:
+        result: the values of the study.
+    """
+    plan = result.plan
+    data = plan.data.given[0] if len(plan.data.given) == 1 else list(plan.data.given)
+    options: dict[str, Any] = {"budget": plan.budget}
+    if plan.data.fold is not None:
+        options["fold"] = plan.data.fold
+    if plan.recipe:
+        options["recipe"] = plan.recipe
+    return call_text("run_study", f"study, {data!r}", **options, seed=plan.seed, n_jobs=plan.n_jobs)

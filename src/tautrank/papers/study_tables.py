@@ -1,0 +1,238 @@
+"""The tables of a study: what was run, how to read the results, and the verdicts on the claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tautrank.experiments.comparison_tables import (
+    OWN_MARK,
+    as_json_values,
+    detectable_cell,
+    difference_cell,
+    measured_values,
+    power_note,
+)
+from tautrank.experiments.divide import FixedParts, OwnFolds, Protocol, Resampling
+from tautrank.papers.study import OTHER_DATA
+from tautrank.papers.study_values import StudyValues, Verdict
+from tautrank.significance.verdicts import TestOutcome
+from tautrank.tables import Cell, Column, Table, Titled, number_cell, p_cell, p_text, text_cell
+
+# ---- What was run
+
+
+def facts(result: StudyValues) -> dict[str, str]:
+    """Return what was run, in words; a fact that does not apply is left out.
+
+    Args:
+        result: the values of a study.
+    """
+    study = result.plan.study
+    verdict = ""
+    if result.verdicts:
+        verdict = f"{result.verdict}; by the paper's own test: {result.own_verdict}"
+    texts = {
+        "paper": study.paper,
+        "claim": study.claim,
+        "data": _data_text(result),
+        "parameters": _parameters_text(result),
+        "protocol": _protocol_text(study.protocol),
+        "budget": _budget_text(result),
+        "finished": _finished_text(result),
+        "paper's test": str(study.test),
+        "note": study.note,
+        "verdict": verdict,
+    }
+    return {name: text for name, text in texts.items() if text}
+
+
+def _data_text(result: StudyValues) -> str:
+    plan = result.plan
+    data = ", ".join(plan.data.given)
+    if plan.n_queries:
+        data += f" ({plan.n_queries:,} queries, {plan.n_features} features)"
+    return data
+
+
+def _parameters_text(result: StudyValues) -> str:
+    """Return whose parameters are used."""
+    recipe = result.plan.used_recipe
+    if recipe is None:
+        return ""
+    return recipe.title if recipe.data == OTHER_DATA else f"the paper's for {recipe.title}"
+
+
+def _protocol_text(protocol: Protocol) -> str:
+    """Return where the queries of a trial come from."""
+    if isinstance(protocol, Resampling):
+        shares = (protocol.train, protocol.valid, protocol.test)
+        percent = "/".join(f"{100 * share:g}" for share in shares)
+        return f"every trial splits the queries at random, {percent}"
+    if isinstance(protocol, FixedParts):
+        varied = "only seeds differ"
+        if protocol.redivide:
+            varied = "new split of training and validation queries"
+        return f"the same test queries in every trial, {varied}"
+    if isinstance(protocol, OwnFolds):
+        return "one trial per fold"
+    return "trained and tested on the same queries"
+
+
+def _budget_text(result: StudyValues) -> str:
+    budget, study = result.plan.budget, result.plan.study
+    text = f"{budget.trials} trials"
+    if not study.measures_only:
+        text += f", at most {budget.trees} trees"
+    if budget.configurations:
+        text += (
+            f", the best of {budget.configurations} configurations by validation {study.metrics[0]}"
+        )
+    return f"{text}; seed {result.plan.seed}"
+
+
+def _finished_text(result: StudyValues) -> str:
+    kind = "measurements" if result.measures_only else "trainings"
+    text = f"{result.n_done} of {result.plan.size} {kind}"
+    if result.failures:
+        text += f"; {len(result.failures)} failed"
+    if result.n_constant:
+        text += f"; {result.n_constant} models found no split and rank nothing"
+    return text
+
+
+# ---- Results
+
+
+def opening(result: StudyValues) -> str:
+    """Return the first sentences on how to read the tables of a study.
+
+    Args:
+        result: the values of the study.
+    """
+    study, recipe = result.plan.study, result.plan.used_recipe
+    sentences = []
+    if study.axis:
+        sentences.append(f"Condition: {study.axis}.")
+    sentences.append("Mean ± standard deviation over trials.")
+    if recipe and any(cell.printed is not None for cell in result.cells):
+        sentences.append(
+            f"'In print' is the paper's number for {recipe.title}, and 'lead' its difference from"
+            f" {study.baseline} there. On other data than the paper's, compare leads rather than"
+            " values."
+        )
+    if len(study.systems) > 1:
+        sentences.append(
+            f"'p own' is from the paper's test ({study.test}); {OWN_MARK} marks what it finds"
+            " significant."
+        )
+    return " ".join(sentences)
+
+
+def claim_table(result: StudyValues) -> Table:
+    """Return every comparison that the claims make: what should be positive, the verdict, and the
+    paper's own test.
+
+    Args:
+        result: the values of a study.
+    """
+    rows = [_claim_row(verdict) for verdict in result.verdicts]
+    return Table.of_rows(rows, _claim_note(result))
+
+
+def _claim_row(verdict: Verdict) -> list[Titled]:
+    """Return the verdict on one comparison of a claim."""
+    own, tested = verdict.own, verdict.tested
+    claim = Column("claim", ("claim", "in the paper's words"), words=True)
+    papers_test = Column("paper's test", ("p own", "verdict own"), words=True)
+    return [
+        (claim, Cell(verdict.sentence, (verdict.sentence, verdict.text))),
+        text_cell("verdict", tested.verdict),
+        difference_cell("advantage", tested),
+        p_cell("p", tested.adjusted),
+        detectable_cell(tested),
+        (papers_test, Cell(outcome_text(own), (own.p_value, own.verdict))),
+        number_cell("trials", verdict.trials, str(verdict.trials)),
+    ]
+
+
+def _claim_note(result: StudyValues) -> str:
+    """Return how to read the table of claims."""
+    quotations = dict.fromkeys(f'"{verdict.text}"' for verdict in result.verdicts if verdict.text)
+    tests = _test_names(verdict.tested for verdict in result.verdicts)
+    own_tests = _test_names(verdict.own for verdict in result.verdicts)
+    power = power_note({"": [verdict.tested for verdict in result.verdicts]}, result.alpha)
+    words = f"In the paper's words: {'; '.join(quotations)}. " if quotations else ""
+    return (
+        f"{words}Advantage: the number that the claim says is positive, with its"
+        f" {100 * (1 - result.alpha):g} % confidence interval. holds: significantly above 0;"
+        f" fails: significantly below 0; undecided: neither. p: {tests}, adjusted by Holm's method"
+        f" for all rows, level {result.alpha:g}. Detectable: the smallest true advantage that the"
+        f" row alone would find with 80 % power. The paper's test: {own_tests}. {power}"
+    )
+
+
+def _test_names(outcomes: Iterable[TestOutcome]) -> str:
+    return " or ".join(dict.fromkeys(outcome.test for outcome in outcomes))
+
+
+def outcome_text(outcome: TestOutcome) -> str:
+    """Return verdict and p-value of a test."""
+    return f"{outcome.verdict}, p {p_text(outcome.adjusted)}"
+
+
+# ---- Other forms
+
+
+def markdown_heading(result: StudyValues) -> str:
+    """Return the title of a study and what was run, as the beginning of a page in Markdown.
+
+    Args:
+        result: the values of the study.
+    """
+    lines = [f"- **{name}**: {text}" for name, text in facts(result).items()]
+    return "\n".join([f"# {result.plan.study.title}", "", *lines, "", ""])
+
+
+def latex_heading(result: StudyValues) -> str:
+    """Return what was run as comments in LaTeX.
+
+    Args:
+        result: the values of a study.
+    """
+    return "".join(f"% {name}: {text}\n" for name, text in facts(result).items())
+
+
+def verdict_lines(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return each claim with the outcomes of both tests."""
+    return [
+        f"{verdict.sentence}: {outcome_text(verdict.tested)};"
+        f" by the paper's test: {outcome_text(verdict.own)}"
+        for verdict in verdicts
+    ]
+
+
+def to_dict(result: StudyValues) -> dict[str, Any]:
+    """Return a study as plain values, ready for JSON.
+
+    Args:
+        result: the values of the study.
+    """
+    plan, study = result.plan, result.plan.study
+    verdict: Mapping[str, str] | None = None
+    if result.verdicts:
+        verdict = {"own": result.own_verdict, "tested": result.verdict}
+    plain = {
+        "study": study.name,
+        "version": study.version,
+        "title": study.title,
+        "facts": facts(result),
+        "tautrank": result.meta.get("tautrank"),
+        "data_fingerprint": result.meta.get("data_fingerprint"),
+        "recipe": plan.recipe or None,
+        "axis": study.axis or None,
+        **measured_values(result),
+        "claims": result.verdicts,
+        "verdict": verdict,
+    }
+    return as_json_values(plain)
