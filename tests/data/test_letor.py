@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import tautrank as tr
-from tautrank.data import letor
+from tautrank.data import letor_blocks
 from tautrank.errors import DataError, TautrankWarning
 from tests.recorded_progress import RecordedProgress
 
@@ -114,7 +114,7 @@ def letor_text(draw):
 )
 @given(text=letor_text(), block=st.integers(16, 400), jobs=st.integers(1, 3))
 def test_every_cut_into_blocks_reads_the_same(tmp_path_factory, monkeypatch, text, block, jobs):
-    monkeypatch.setattr(letor, "_BLOCK", block)
+    monkeypatch.setattr(letor_blocks, "_BLOCK_BYTES", block)
     path = write(tmp_path_factory.mktemp("blocks"), text)
     data = tr.read_letor(path, n_jobs=jobs)
     rows, labels, qids = slow_read(text)
@@ -226,7 +226,7 @@ def test_nan_is_missing_only_when_allowed(tmp_path):
 
 
 def test_a_width_that_creeps_up_block_by_block(tmp_path, monkeypatch):
-    monkeypatch.setattr(letor, "_BLOCK", 64)
+    monkeypatch.setattr(letor_blocks, "_BLOCK_BYTES", 64)
     text = "".join(f"0 qid:{i} {i + 1}:{i + 1}\n" for i in range(300))
     X = tr.read_letor(write(tmp_path, text), sparse=False).X
     np.testing.assert_array_equal(X, np.diag(np.arange(1, 301)).astype(np.float32))
@@ -244,7 +244,7 @@ def test_sparse_input_stays_sparse_and_equal(tmp_path):
 
 
 def test_auto_turns_sparse_when_dense_would_not_fit_well(tmp_path, monkeypatch):
-    monkeypatch.setattr(letor, "_BLOCK", 2048)
+    monkeypatch.setattr(letor_blocks, "_BLOCK_BYTES", 2048)
     # 1,000 x 100,000 float32 is 400 MB dense, and 8 KB of numbers.
     text = "".join(f"1 qid:{i} {i + 1}:1 {100 * (i + 1)}:2\n" for i in range(1000))
     data = tr.read_letor(write(tmp_path, text))
@@ -282,7 +282,7 @@ def test_written_sparse_data_keeps_its_width(tmp_path):
 
 
 def test_progress_ends_at_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(letor, "_BLOCK", 64)
+    monkeypatch.setattr(letor_blocks, "_BLOCK_BYTES", 64)
     progress = RecordedProgress()
     tr.read_letor(write(tmp_path, "1 qid:1 1:0.5\n" * 100), n_jobs=1, progress=progress)
     assert progress.done == sorted(progress.done)
@@ -291,7 +291,7 @@ def test_progress_ends_at_one(tmp_path, monkeypatch):
 
 
 def test_a_long_line_makes_the_block_grow(tmp_path, monkeypatch):
-    monkeypatch.setattr(letor, "_BLOCK", 32)
+    monkeypatch.setattr(letor_blocks, "_BLOCK_BYTES", 32)
     cells = " ".join(f"{i}:{i}" for i in range(1, 500))
     data = tr.read_letor(write(tmp_path, f"1 qid:1 {cells}\n0 qid:1 1:1\n"))
     assert data.X.shape == (2, 499)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tautrank as tr
-from tautrank.data import letor
+from tautrank.data import letor_blocks
 from tautrank.errors import DataError
 
 LINES = st.sampled_from(
@@ -83,12 +83,12 @@ def reads_or_raises(path, **options):
 def test_mangled_text(tmp_path_factory, parts, block):
     path = tmp_path_factory.mktemp("fuzz") / "x.txt"
     path.write_bytes(b"".join(parts))
-    before, letor._BLOCK = letor._BLOCK, block
+    before, letor_blocks._BLOCK_BYTES = letor_blocks._BLOCK_BYTES, block
     try:
         reads_or_raises(path)
         reads_or_raises(path, sparse=True, zero_based=True, allow_nan=True)
     finally:
-        letor._BLOCK = before
+        letor_blocks._BLOCK_BYTES = before
 
 
 @settings(max_examples=150, deadline=None)

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from tautrank.data import letor
-from tautrank.data.letor import SMALL, read_letor, read_plain
+from tautrank.data.letor import read_letor
+from tautrank.data.letor_options import LetorOptions
+from tautrank.data.letor_plain import SMALL, read_plain
 
 
 def _by(
@@ -75,7 +77,7 @@ def test_it_leaves_the_rest_to_the_compiled_reader(line: str, tmp_path: Path) ->
     file = tmp_path / "a.txt"
     lines = ["1 qid:2 1:0.5\n"] * 20 + [line + "\n"] + ["1 qid:2 1:0.5\n"] * 20
     file.write_text("".join(lines))
-    assert read_plain(file, 1, 1_000_000, None) is None
+    assert read_plain(file, LetorOptions()) is None
 
 
 def test_options_hold_here_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,8 +87,8 @@ def test_options_hold_here_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         found, plainly = _by("plain", file, monkeypatch, **options)
         assert plainly
         assert found == _by("compiled", file, monkeypatch, **options)[0]
-    assert read_plain(file, 1, 10, None) is None
-    assert read_plain(file, 0, 2, None) is None
+    assert read_plain(file, LetorOptions(max_features=10)) is None
+    assert read_plain(file, LetorOptions(max_features=3, zero_based=True)) is None
 
 
 def test_a_large_or_compressed_file_is_not_small(tmp_path: Path) -> None:
@@ -94,4 +96,4 @@ def test_a_large_or_compressed_file_is_not_small(tmp_path: Path) -> None:
 
     file = tmp_path / "a.txt.gz"
     file.write_bytes(gzip.compress(b"1 qid:2 1:0.5\n" * (SMALL // 14 + 1)))
-    assert read_plain(file, 1, 10, None) is None
+    assert read_plain(file, LetorOptions(max_features=10)) is None

@@ -2,7 +2,7 @@
 Numba.
 
 The kernel walks one block of whole lines. It never raises: it returns a status and the place it
-stopped at, and :mod:`tautrank.data.letor` turns that into a sentence. Every block ends with a
+stopped at, and :mod:`tautrank.data.letor_errors` turns that into a sentence. Every block ends with a
 newline, and no loop below steps over a newline except the line loop itself, so no index leaves the
 block.
 """
@@ -14,7 +14,7 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-# What stopped the kernel; `letor` words each of them.
+# What stopped the kernel; `letor_errors` words each of them.
 (
     OK,
     BAD_LABEL,

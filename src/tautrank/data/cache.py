@@ -10,75 +10,25 @@ loading it executes nothing.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import os
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tautrank.arrays import F32, I64, Array
-from tautrank.data.arrays import Queries, gathered, joined_ids, offsets_from_sizes, typed_ids
+from tautrank.data.letor_options import LetorOptions
+from tautrank.data.parsed_files import ParsedArrays
 from tautrank.data.text_source import file_size
 from tautrank.errors import DataError
 from tautrank.files import atomic_write
-
-if TYPE_CHECKING:
-    from tautrank.data.letor import LetorOptions
 
 SUFFIX = ".tautcache"
 CACHE_FROM_BYTES = 64 * 2**20
 _VERSION = 3
 _SEGMENT = 16 * 2**20
-
-
-@dataclass
-class ParsedArrays:
-    """One parsed file.
-
-    Attributes:
-        labels: one per row.
-        starts, tokens: the first row and the qid of every run of rows with the same qid; empty if
-            the file has no qid.
-        width: number of columns.
-        ids: the documents' ids as bytes; None if not every document has one.
-        X: the features, where they are not in a store; dense, or CSR.
-        names: names of the columns, where the file has them.
-    """
-
-    labels: F32
-    starts: I64
-    tokens: Any
-    width: int
-    ids: Array | None = None
-    X: Any = None
-    names: tuple[str, ...] | None = None
-
-
-def together(parts: Sequence[ParsedArrays], where: str | None) -> tuple[F32, Queries]:
-    """Return the labels and queries of files one after the other; `where` is what a warning names,
-    as in `gathered`.
-    """
-    firsts = offsets_from_sizes(np.array([part.labels.size for part in parts]))[:-1]
-    starts = np.concatenate(
-        [first + part.starts for first, part in zip(firsts, parts, strict=True)]
-    )
-    tokens = [part.tokens for part in parts]
-    ids = (
-        typed_ids(list(itertools.chain(*tokens))) if parts[0].names is None else joined_ids(tokens)
-    )
-    labels = np.concatenate([part.labels for part in parts])
-    # Without ids, every run is a query.
-    return labels, gathered(starts, ids if ids.size else np.arange(starts.size), labels.size, where)
-
-
-def named_together(files: Sequence[Path | str]) -> str:
-    """Return what to call several files in a sentence."""
-    return str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
 
 
 def stamp_of(source: Path, options: LetorOptions, keep: bool | None) -> dict[str, Any] | None:

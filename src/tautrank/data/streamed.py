@@ -18,8 +18,9 @@ import numpy as np
 from tautrank.arguments import job_count
 from tautrank.arrays import I64, Array, query_of
 from tautrank.data.arrays import Queries
-from tautrank.data.cache import ParsedArrays, named_together, together
-from tautrank.data.letor import LetorOptions, letor_chunks, parse_letor
+from tautrank.data.letor_blocks import letor_chunks, parse_letor
+from tautrank.data.letor_options import LetorOptions
+from tautrank.data.parsed_files import ParsedArrays, joined_files, name_of_files
 from tautrank.data.ranking_data import Names, RankingData
 from tautrank.data.table_files import IN_CHUNKS, format_of_table, scan_table, table_chunks
 from tautrank.data.text_source import ending
@@ -260,8 +261,8 @@ def joined(
             raise DataError(
                 f"{file}: found {found}, this file and {files[0]}; expected the same columns in all files"
             )
-    labels, queries = together(scans, None)
-    _check_adjacent(named_together(files), queries)
+    labels, queries = joined_files(scans, None)
+    _check_adjacent(name_of_files(files), queries)
     pieces = tuple(
         (os.path.abspath(file), 0, each.labels.size)
         for file, each in zip(files, scans, strict=True)
