@@ -27,7 +27,8 @@ if TYPE_CHECKING:
         TautrankError,
         TautrankWarning,
     )
-    from tautrank.experiments.compare import compare, compare_runs
+    from tautrank.experiments.compare import compare
+    from tautrank.experiments.compare_runs import compare_runs
     from tautrank.experiments.result import Result
     from tautrank.experiments.tune import tune
     from tautrank.export import export_model
@@ -57,7 +58,8 @@ _NAMES = {
     "data.distributed": "read_distributed",
     "engines.langevin": "Langevin",
     "errors": "DataError MissingDependencyError OptionError TautrankError TautrankWarning",
-    "experiments.compare": "compare compare_runs",
+    "experiments.compare": "compare",
+    "experiments.compare_runs": "compare_runs",
     "experiments.result": "Result",
     "experiments.tune": "tune",
     "export": "export_model",
