@@ -21,7 +21,7 @@ GOAL = Measures(dense=5.0, largest=35, long=0, wide=0, banned=0)
 # Rooms that are not there yet. A line is lowered as its room gets plainer, and removed at the end.
 NOT_YET = {
     "checks": Measures(10, 41, 1, 1, 33),
-    "commands": Measures(6, 26, 6, 0, 40),
+    "commands": Measures(5, 26, 5, 0, 37),
     "data": Measures(9, 35, 6, 0, 66),
     "engines": Measures(7, 28, 8, 0, 115),
     "experiments": Measures(9.5, 35, 5, 2, 68),
@@ -54,9 +54,10 @@ WIDE_BY_KEYWORD = frozenset(
         "tune.py tune",
         "web_search.py simulate_web_search",
         # commands
+        "comparing.py compare",
+        "comparing.py compare_runs",
         "study.py resume",
         "study.py run",
-        "training.py compare",
         "training.py train",
         "training.py tune",
         "using.py evaluate",

@@ -1,4 +1,4 @@
-"""`tautrank compare --runs` as a user types it."""
+"""`tautrank compare-runs` as a user types it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def runs(tmp_path, monkeypatch):
 
 
 def test_runs_are_compared_in_a_table_and_on_a_page(runs, capsys):
-    command = "compare --runs bm25.trec dense.trec --qrels qrels.txt -m ndcg@3,map"
+    command = "compare-runs bm25.trec dense.trec --qrels qrels.txt -m ndcg@3,map"
     code, out, err = run(capsys, f"{command} --html page.html")
     assert (code, err) == (0, "")
     assert "minus bm25" in out
@@ -71,7 +71,7 @@ def test_pipes_are_read_from_their_beginning(kind, tmp_path, capsys):
 
 def test_systems_are_named_by_their_files_or_as_one_likes(runs, capsys):
     def names(words):
-        code, out, err = run(capsys, f"compare --qrels qrels.txt --runs -m map --json {words}")
+        code, out, err = run(capsys, f"compare-runs --qrels qrels.txt -m map --json {words}")
         assert code == 0, err
         return list(dict.fromkeys(cell["system"] for cell in json.loads(out)["cells"]))
 
@@ -84,7 +84,7 @@ def test_systems_are_named_by_their_files_or_as_one_likes(runs, capsys):
 
 
 def test_scores_of_labelled_data(runs, capsys):
-    code, out, err = run(capsys, "compare --runs a.txt b.txt --qrels test.txt -m mrr --json")
+    code, out, err = run(capsys, "compare-runs a.txt b.txt --qrels test.txt -m mrr --json")
     assert code == 0, err
     assert [cell["mean"] for cell in json.loads(out)["cells"]] == [0.5, 0.5]
 
@@ -95,7 +95,7 @@ def test_the_rules_of_another_tool(runs, capsys):
     )
     code, out, err = run(
         capsys,
-        "compare --runs bm25.trec tied.trec --qrels qrels.txt -m recip_rank --like trec_eval --json",
+        "compare-runs bm25.trec tied.trec --qrels qrels.txt -m recip_rank --like trec_eval --json",
     )
     assert code == 0, err
     # Among equal scores d3, which is relevant, goes first.
@@ -103,23 +103,17 @@ def test_the_rules_of_another_tool(runs, capsys):
     assert "tied documents by name" in json.loads(out)["remarks"][0]
 
 
-NOT_TRAINED = "found with --runs; expected it without, nothing is trained"
 MISTAKES = {
-    "--runs bm25.trec": "runs: found 1; expected at least two systems to compare",
-    "--runs bm25.trec dense.trec --repeats 3": f"--repeats: {NOT_TRAINED}",
-    "--runs bm25.trec dense.trec --trees 3": f"--trees: {NOT_TRAINED}",
-    "--runs bm25.trec a.txt": "qrels.txt: is qrels, but a.txt holds scores, one per line; expected ranking data",
-    "--runs bm25.trec other.trec": "other.trec: shares no query with the judgments; expected the same ids (found '301'",
-    "--runs bm25.trec nan.trec": "nan.trec:1: found score 'nan'; expected a finite number",
-    "--runs bm25.trec twice.trec": "twice.trec:2: document 'd' of query 'q0' is repeated; expected it once",
-    "--runs bm25.trec none.trec": "none.trec: no such file",
-    "--runs bm25.trec dense.trec -m 'map(ties=best)' --like trec_eval": "ties: found best together with like='trec_",
-    "bm25.trec": "--qrels: found without --runs; expected both, or neither",
+    "bm25.trec": "runs: found 1; expected at least two systems to compare",
+    "bm25.trec a.txt": "qrels.txt: is qrels, but a.txt holds scores, one per line; expected ranking data",
+    "bm25.trec other.trec": "other.trec: shares no query with the judgments; expected the same ids (found '301'",
+    "bm25.trec nan.trec": "nan.trec:1: found score 'nan'; expected a finite number",
+    "bm25.trec twice.trec": "twice.trec:2: document 'd' of query 'q0' is repeated; expected it once",
+    "bm25.trec none.trec": "none.trec: no such file",
+    "bm25.trec dense.trec -m 'map(ties=best)' --like trec_eval": "ties: found best together with like='trec_",
 }
 MISTAKES = {f"{words} --qrels qrels.txt": sentence for words, sentence in MISTAKES.items()} | {
-    "--runs bm25.trec dense.trec": "--qrels: found none; expected relevance judgments for --runs",
-    "--runs a.txt short.txt --qrels test.txt": "short.txt: found 2 scores, but test.txt has 12 documents; expected one",
-    "bm25.trec dense.trec": "DATA: found 2; expected one file or folder (several are compared with --runs)",
+    "a.txt short.txt --qrels test.txt": "short.txt: found 2 scores, but test.txt has 12 documents; expected one",
 }
 
 
@@ -129,7 +123,22 @@ def test_bad_input_is_one_sentence(runs, capsys, words, sentence):
     Path("other.trec").write_text("301 Q0 d 1 1 x\n")
     Path("nan.trec").write_text("q0 Q0 d 1 nan x\n")
     Path("twice.trec").write_text("q0 Q0 d 1 2 x\nq0 Q0 d 2 1 x\n")
-    code, out, err = run(capsys, f"compare {words}")
+    code, out, err = run(capsys, f"compare-runs {words}")
     assert (code, out) == (2, "")
     assert err.startswith(f"error: {sentence}")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ("bm25.trec dense.trec", "--qrels"),
+        ("--qrels qrels.txt", "RUN"),
+        ("bm25.trec dense.trec --qrels qrels.txt --repeats 3", "--repeats"),
+        ("bm25.trec dense.trec --qrels qrels.txt --trees 3", "--trees"),
+    ],
+)
+def test_what_is_missing_or_of_a_training_is_named(runs, capsys, words, option):
+    code, out, err = run(capsys, f"compare-runs {words}")
+    assert (code, out) == (2, "")
+    assert option in err

@@ -92,7 +92,7 @@ def compared(*runs: str) -> None:
     files = [
         str(write(name, run)) for name, run in zip(("bm25.trec", "dense.trec"), runs, strict=True)
     ]
-    typed("compare", "--runs", *files, "--qrels", str(write("qrels.txt", "q 0 d 1\nr 0 d 1\n")))
+    typed("compare-runs", *files, "--qrels", str(write("qrels.txt", "q 0 d 1\nr 0 d 1\n")))
 
 
 def without(module: str, call: Callable[[], object]) -> object:
@@ -201,9 +201,8 @@ CALLS: dict[str, Callable[[], object]] = {
     "qrels.txt: is qrels, but scores.txt holds scores, one per line; expected ranking data with labels": lambda: judged("1\n", "q 0 d 1\n", of="qrels.txt"),
     "run.trec:2: document 'd' of query 'q' is repeated; expected it once": lambda: judged("q Q0 d 1 2.0 t\nq Q0 d 2 1.0 t\n", "q 0 d 1\n", name="run.trec"),
     "run.trec: shares no query with the judgments; expected the same ids (found '7' and 'q' first)": lambda: judged("7 Q0 d 1 2.0 t\n", "q 0 d 1\n", name="run.trec"),
-    "runs: found 1; expected at least two systems to compare": lambda: typed("compare", "--runs", "bm25.trec", "--qrels", "qrels.txt"),
+    "runs: found 1; expected at least two systems to compare": lambda: typed("compare-runs", "bm25.trec", "--qrels", "qrels.txt"),
     "dense.trec: answers no judged query that bm25.trec answers; expected the same queries": lambda: compared("q Q0 d 1 1 t\n", "r Q0 d 1 1 t\n"),
-    "--repeats: found with --runs; expected it without, nothing is trained": lambda: typed("compare", "--runs", "bm25.trec", "--repeats", "2"),
     "--scores, --model: found both; expected one of them": lambda: typed("evaluate", "test.txt", "--scores", "s", "--model", "m"),
     "lgb.txt: LightGBM cannot read the model; expected a whole file as lightgbm saves it": lambda: tr.Ranker.load(write("lgb.txt", "tree\nversion=v4\n")),
     "qid: found 99; expected one of 3 queries, such as 1": lambda: fit().explain(tr.RankingData.from_arrays([[0.0], [1.0], [2.0]], [0, 1, 0], qid=[1, 2, 3]), qid=99),

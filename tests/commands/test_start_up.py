@@ -66,7 +66,7 @@ def test_a_missing_file_a_wrong_option_and_scores_import_nothing_slow(tmp_path: 
         ["compare", no, "--test", data],
         ["compare", data, "--test", no],
         ["compare", data, "--test", data, "--losses", "no"],
-        ["compare", "--runs", no, no, "--qrels", no],
+        ["compare-runs", no, no, "--qrels", no],
         ["tune", data, "--valid", no],
         ["data", "info", no],
         ["study", "run", "no", "--data", data],

@@ -63,7 +63,7 @@ def test_evaluate_takes_one_file_of_scores_with_one_or_six_columns(scored, capsy
     code, _, err = run(capsys, "evaluate test.txt --scores scores.txt --scores scores.txt")
     assert (
         code,
-        "--scores: found 2 files; expected one (tautrank compare --runs takes several)" in err,
+        "--scores: found 2 files; expected one (tautrank compare-runs takes several)" in err,
     ) == (2, True)
     Path("short.trec").write_text("a Q0 d1 1 2.0\n")
     code, _, err = run(capsys, "evaluate test.txt --scores short.trec")

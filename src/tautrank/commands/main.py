@@ -30,7 +30,8 @@ _PLACES = {
     "explain": "using",
     "model": "using",
     "export": "using",
-    "compare": "training",
+    "compare": "comparing",
+    "compare-runs": "comparing",
     "tune": "training",
     "study": "study",
     "theory": "using",
@@ -52,7 +53,7 @@ class _Commands(TyperGroup):
         if hasattr(module, f"{cmd_name}_app"):
             return _plain(typer.main.get_group(getattr(module, f"{cmd_name}_app")))
         alone = group("")
-        alone.command(cmd_name)(takes_groups(getattr(module, cmd_name)))
+        alone.command(cmd_name)(takes_groups(getattr(module, cmd_name.replace("-", "_"))))
         return _plain(typer.main.get_command(alone))
 
     def invoke(self, ctx: Any) -> Any:

@@ -1,10 +1,9 @@
-"""The commands that train: train, compare, tune, and the demonstration."""
+"""The commands that train: train, tune, and the demonstration."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import shlex
 import signal
 import sys
 import time
@@ -29,15 +28,13 @@ from tautrank.engines import DEFAULT_ENGINE, Settings, engine_for, members_of, r
 from tautrank.engines.packages import check_installed
 from tautrank.errors import OptionError, refuse
 from tautrank.files import require_writable
-from tautrank.metrics import TOOLS
-from tautrank.names import split_at_commas
 from tautrank.progress import duration_text
 
 _METRIC = option("Metric for validation and early stopping.", "ndcg@10")
-_LEARNING_RATE = option(
+LEARNING_RATE = option(
     "Learning rate: the factor by which each tree is scaled.", Settings.learning_rate
 )
-_LEAVES = option("Maximum number of leaves per tree.", Settings.num_leaves)
+LEAVES = option("Maximum number of leaves per tree.", Settings.num_leaves)
 _TOP = 5  # features that are named after a training
 
 
@@ -139,8 +136,8 @@ def train(
         "--cross-validate-trees",
     ),
     training: Training,
-    learning_rate: float = _LEARNING_RATE,
-    leaves: int = _LEAVES,
+    learning_rate: float = LEARNING_RATE,
+    leaves: int = LEAVES,
     langevin_temperature: float | None = option(
         "Langevin boosting: inverse temperature of the noise. Default 1e8 if a shrink rate is given."
     ),
@@ -248,196 +245,6 @@ def _interrupted() -> Iterator[list[int]]:
         yield seen
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def compare(
-    *,
-    context: typer.Context,
-    data: list[str] = argument(
-        "Training data, or a data set's folder; with --runs the runs: FILE or NAME=FILE."
-    ),
-    runs: bool = flag(
-        "Compare existing TREC runs, or files of one score per line; nothing is trained.", "--runs"
-    ),
-    qrels: Path | None = option(
-        "Judgments for --runs: TREC qrels, or labelled data for files of scores."
-    ),
-    like: str | None = option(f"Tool whose rules the metrics follow: {', '.join(TOOLS)}."),
-    test: Path | None = option("Test data; a folder has its own."),
-    valid: Path | None = option("Validation data; default a fifth of the training queries."),
-    fold: str = option("Folds to use from a folder: 1, or 1,2,3, or all.", "1"),
-    losses: list[str] | None = several(
-        "Losses; default LightGBM's LambdaRank and seven of ours.", "--losses", "-l"
-    ),
-    metrics: list[str] | None = several(
-        "Metrics; default ndcg@5,ndcg@10,map. The first decides.", "--metrics", "-m"
-    ),
-    repeats: int = option("Number of trainings per loss.", 5),
-    vary: str = option("What differs between repeats: splits or seeds.", "splits"),
-    tune: int = option(
-        "Number of random configurations to choose from on validation data; 0 for no tuning.", 0
-    ),
-    alpha: float = option("Significance level.", 0.05),
-    baseline: str = option("System that the others are compared with; default the first loss.", ""),
-    all_pairs: bool = flag(
-        "Compare every two systems, not only each with the baseline.", "--all-pairs"
-    ),
-    store: Path = option(
-        "File of finished trainings; the same command continues it.", Path("tautrank-results.db")
-    ),
-    training: Training,
-    learning_rate: float = _LEARNING_RATE,
-    leaves: int = _LEAVES,
-    workers: int | None = option(
-        "Number of trainings to run in parallel; default by the size of the data."
-    ),
-    latex: bool = flag("Print a LaTeX table.", "--latex"),
-    as_csv: bool = flag("Print CSV with all digits.", "--csv"),
-    html: Path | None = option("Also write the table as an HTML page without scripts."),
-    report: Path | None = option(
-        "Also write an HTML page with figures; needs pip install 'tautrank[report]'."
-    ),
-    reading: options.Reading,
-    as_json: bool = options.AS_JSON,
-) -> None:
-    """Compare losses, or existing runs, and test the differences. Every loss is trained several
-    times.
-
-    Example: tautrank compare train.txt --test test.txt --losses
-    lightgbm:lambdarank,ndcg-loss2++,xendcg
-
-    Existing runs: tautrank compare --runs bm25.trec dense.trec --qrels qrels.txt
-    """
-    from tautrank.experiments.compare import (
-        DEFAULT_LOSSES,
-        DEFAULT_METRICS,
-        compare_splits,
-        comparison,
-    )
-
-    names = options.names_of(losses, "--losses") or list(DEFAULT_LOSSES)
-    given = (
-        {} if runs else training.parameters(names, learning_rate=learning_rate, num_leaves=leaves)
-    )
-    judges = options.metrics_of(metrics, DEFAULT_METRICS, like=like)
-    tested: dict[str, Any] = {"alpha": alpha, "pairs": "all" if all_pairs else "baseline"}
-    if report is not None:
-        from tautrank.report.plotly_script import require_plotly
-
-        require_plotly()  # before any training
-    for written in filter(None, (html, report)):
-        require_writable(written)
-    if runs:
-        _refuse_training(context)
-        if qrels is None:
-            raise OptionError("--qrels: found none; expected relevance judgments for --runs")
-        # `like` again: one tool also has an order of its own for tied documents.
-        tested |= {"like": like, "baseline": baseline}
-        result = tr.compare_runs(_named(data), qrels, judges, **tested, **reading.given())
-    elif qrels is not None:
-        raise OptionError("--qrels: found without --runs; expected both, or neither")
-    elif len(data) > 1:
-        raise OptionError(
-            f"DATA: found {len(data)}; expected one file or folder (several are compared with --runs)"
-        )
-    else:
-        declared = comparison(
-            names,
-            judges,
-            repeats=repeats,
-            vary=vary,
-            tune=tune,
-            baseline=baseline,
-            parameters=given,
-        )
-        splits = _splits(Path(data[0]), valid, test, fold, reading)
-        how: dict[str, Any] = {
-            "seed": training.seed,
-            "store": store,
-            "n_jobs": training.jobs,
-            **tested,
-        }
-        hint = f" in {store}; the same command continues from there"
-        with show_trainings(hint=hint) as progress:
-            result = compare_splits(declared, splits, **how, workers=workers, progress=progress)
-    # The command line, ready to paste into a shell; None if `main` did not start it.
-    command = shlex.join(["tautrank", *context.obj]) if context.obj else None
-    for page, figures in ((html, False), (report, True)):
-        if page is not None:
-            result.to_html(page, figures=figures, command=command)
-    if as_json:
-        print_json(result.to_dict())
-    elif latex or as_csv:
-        sys.stdout.write(result.to_latex() if latex else result.to_csv())
-    else:
-        show(result, result.note())
-        if not runs:
-            say(f"All trainings: {store}")
-        if report is not None:
-            say(f"Report: {report}")
-
-
-def _refuse_training(context: typer.Context) -> None:
-    """Refuse options of trainings that are given with --runs."""
-    allowed = {
-        "data",
-        "runs",
-        "qrels",
-        "like",
-        "metrics",
-        "alpha",
-        "latex",
-        "as_csv",
-        "html",
-        "report",
-        "as_json",
-    }
-    allowed |= {"baseline", "all_pairs"} | {
-        field.name for field in dataclasses.fields(options.Reading)
-    }
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        source = context.get_parameter_source(name)
-        if name not in allowed and source is not None and source.name == "COMMANDLINE":
-            raise OptionError(
-                f"{parameter.opts[0]}: found with --runs; expected it without, nothing is trained"
-            )
-
-
-def _named(texts: Sequence[str]) -> dict[str, list[str]]:
-    """Return the runs of each system, by its name or that of its file; one that is named again has
-    another run.
-    """
-    pairs = [text.rpartition("=") if not Path(text).exists() else ("", "", text) for text in texts]
-    names = [name or Path(path).name.partition(".")[0] or path for name, _, path in pairs]
-    found: dict[str, list[str]] = {}
-    for (name, _, path), short in zip(pairs, names, strict=True):
-        found.setdefault(name or (path if names.count(short) > 1 else short), []).append(path)
-    return found
-
-
-def _splits(
-    data: Path, valid: Path | None, test: Path | None, fold: str, reading: options.Reading
-) -> list[tr.Splits]:
-    if not data.is_dir():
-        if test is None:
-            raise OptionError(
-                "--test: found none; expected test data (only a folder brings its own)"
-            )
-        parts, _ = reading.files(data, valid, test)
-        return [tr.Splits(parts[0], parts[1] if valid else None, parts[-1])]
-    if test is not None or valid is not None:
-        raise OptionError(
-            f"--test, --valid: found with the folder {data}; expected a folder's own parts"
-        )
-    numbers = (
-        [str(number) for number in tr.list_folds(data) or [1]]
-        if fold == "all"
-        else split_at_commas(fold)
-    )
-    if not numbers or not all(number.isdecimal() for number in numbers):
-        raise OptionError(f"--fold: found '{fold}'; expected numbers such as 1 or 1,2, or all")
-    return [reading.folder(data, int(number)) for number in numbers]
 
 
 def tune(

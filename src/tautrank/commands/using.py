@@ -100,7 +100,7 @@ def evaluate(
     chosen = options.metrics_of(metrics, _DEFAULT_METRICS, ties=ties, empty=empty, like=like)
     if scores and len(scores) > 1:
         raise OptionError(
-            f"--scores: found {len(scores)} files; expected one (tautrank compare --runs takes several)"
+            f"--scores: found {len(scores)} files; expected one (tautrank compare-runs takes several)"
         )
     if scores and model is None:
         judged = reading.scored(scores[0], data)
