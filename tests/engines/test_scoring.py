@@ -67,7 +67,7 @@ def test_a_walk_by_hand():
     with np.errstate(over="ignore"):  # what compiled whole numbers do silently
         assert scorer.scores(X).tolist() == expected
         assert scorer.scores(X[:2]).tolist() == expected[:2]
-        single = Scorer(scorer._model, single=True).scores(np.abs(X))
+        single = Scorer.of(trees, single=True).scores(np.abs(X))
     assert (single == single.astype(np.float32)).all()
 
 

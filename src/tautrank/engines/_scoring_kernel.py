@@ -16,7 +16,7 @@ trees either way.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from llvmlite import ir
@@ -54,17 +54,66 @@ NAN_AS_ZERO, NAN_LEFT, NAN_RIGHT, ZERO_LEFT, ZERO_RIGHT, CATEGORY_NAN_LEFT, CATE
 """What a column makes of a feature: where missing values (in two kinds also zeros) go, or whether a
 category is outside of a set."""
 
-# Of the arrays that `scoring.packed` returns; the first and the third are tables.
-_KINDS = ("int32", "uint32", "int64", "float32", "uint16", "float64")
-_TOPS = ("uint16", "float32", "uint32", "int64", "uint16", "float64")
-_MODEL: Any = types.Tuple(
+_FEATURE, _RULE, _FIRST_CATEGORY_WORD, _CATEGORY_WORDS = range(4)  # of `PackedTrees.columns`
+_FIRST_EXIT, _FIRST_WORD, _ROOT, _LEVELS_BELOW_TOP, _LEVELS = range(5)  # of `PackedTrees.trees`
+
+
+class PackedTrees(NamedTuple):
+    """Trees as `scoring.packed` lays them out. Tops are the highest splits of the trees, one bit
+    vector per tree; exits are the nodes just below them.
+    """
+
+    columns: I32
+    """Of each column: feature, rule for missing values, first word and number of words of its
+    categories."""
+    category_bits: Array
+    """Sets of categories, 32 categories to a word."""
+    trees: I64
+    """Of each tree: first exit, first word, root, levels below the top, all levels; at the end the
+    numbers of exits and words."""
+    thresholds: F32
+    """Of each node; infinite for a leaf."""
+    links: Array
+    """Of each node: column, and steps to the left child."""
+    values: F64
+    """Of each node: the value of a leaf."""
+    top_columns: Array
+    """Column of each entry: a split of a top and a word that it clears bits of."""
+    top_thresholds: F32
+    """Threshold of each entry."""
+    top_masks: Array
+    """Bits that each entry leaves."""
+    word_ends: I64
+    """First entry of each word, and the number of entries at the end."""
+    exit_nodes: Array
+    """Node of each exit, counted from its tree's root."""
+    exit_values: F64
+    """Value of each exit that is a leaf."""
+
+
+def _readonly(kind: str, n_dimensions: int = 1) -> Any:
+    return types.Array(getattr(types, kind), n_dimensions, "C", readonly=True)
+
+
+# Numba converts no named tuple to a declared signature: `score_rows` takes the fields as a plain
+# one.
+_PACKED_TREES: Any = types.Tuple(
     [
-        types.Array(getattr(types, kind), 1 + kind.startswith("int"), "C", readonly=True)
-        for kind in _KINDS
+        _readonly("int32", 2),
+        _readonly("uint32"),
+        _readonly("int64", 2),
+        _readonly("float32"),
+        _readonly("uint16"),
+        _readonly("float64"),
+        _readonly("uint16"),
+        _readonly("float32"),
+        _readonly("uint32"),
+        _readonly("int64"),
+        _readonly("uint16"),
+        _readonly("float64"),
     ]
-    + [types.Array(getattr(types, kind), 1, "C", readonly=True) for kind in _TOPS]
 )
-_ROWS = types.Array(types.float32, 2, "C", readonly=True)
+_ROWS = _readonly("float32", 2)
 
 
 @njit(error_model="numpy")
@@ -77,7 +126,8 @@ def _fill(
     # LightGBM takes tiny numbers for 0 before it looks at a tree.
     tiny = np.float32(0.0 if single else 1e-35)
     for c in range(columns.shape[0]):
-        feature, rule, first, words = columns[c, 0], columns[c, 1], columns[c, 2], columns[c, 3]
+        feature, rule = columns[c, _FEATURE], columns[c, _RULE]
+        first, words = columns[c, _FIRST_CATEGORY_WORD], columns[c, _CATEGORY_WORDS]
         place = c * stride
         if rule < CATEGORY_NAN_LEFT:
             missing = np.float32(0.0)
@@ -91,18 +141,20 @@ def _fill(
                 x[place + i] = value
         else:
             for i in range(n):
-                value = X[row + i, feature]
-                outside = np.float32(1.0)
-                if value != value:
-                    outside = np.float32(rule - CATEGORY_NAN_LEFT)
-                elif value < np.float32(32 * words) and value > (
-                    np.float32(-1e-45) if single else np.float32(-1.0)
-                ):
-                    code = np.int64(value)
-                    outside = np.float32(
-                        1 - ((np.int64(bits[first + (code >> 5)]) >> (code & 31)) & 1)
-                    )
+                outside = _outside(X[row + i, feature], bits, first, words, rule, single)
                 x[place + i] = outside
+
+
+@njit(error_model="numpy", inline="always")
+def _outside(value: float, bits: Array, first: int, words: int, rule: int, single: bool) -> float:
+    """Return 1 if a value is in none of a column's categories, else 0."""
+    least = np.float32(-1e-45) if single else np.float32(-1.0)
+    if value != value:
+        return np.float32(rule - CATEGORY_NAN_LEFT)
+    if value < np.float32(32 * words) and value > least:
+        code = np.int64(value)
+        return np.float32(1 - ((np.int64(bits[first + (code >> 5)]) >> (code & 31)) & 1))
+    return np.float32(1.0)
 
 
 def _exits(
@@ -222,8 +274,9 @@ def _walk(
 
 
 @njit(error_model="numpy")
-def _score_few(X: F32, first: int, last: int, model: Any, single: bool, out: F64) -> None:
-    columns, bits, trees, thresholds, links, values, _, _, _, _, _, _ = model
+def _score_few(X: F32, first: int, last: int, packed: PackedTrees, single: bool, out: F64) -> None:
+    columns, bits, trees = packed.columns, packed.category_bits, packed.trees
+    thresholds, links, values = packed.thresholds, packed.links, packed.values
     x = np.empty(columns.shape[0] + 1, np.float32)
     nodes = np.zeros(8, np.uint64)
     n_trees = trees.shape[0] - 1
@@ -234,8 +287,8 @@ def _score_few(X: F32, first: int, last: int, model: Any, single: bool, out: F64
             n = min(8, n_trees - tree)
             levels = 0
             for k in range(n):
-                nodes[k] = trees[tree + k, 2]
-                levels = max(levels, trees[tree + k, 4])
+                nodes[k] = trees[tree + k, _ROOT]
+                levels = max(levels, trees[tree + k, _LEVELS])
             _walk(thresholds, links, x, U0, nodes, U0, U0, levels)
             for k in range(n):
                 total += values[nodes[k]]
@@ -245,21 +298,11 @@ def _score_few(X: F32, first: int, last: int, model: Any, single: bool, out: F64
 
 
 @njit(error_model="numpy")
-def _score_many(X: F32, first: int, last: int, model: Any, single: bool, out: F64) -> None:
-    (
-        columns,
-        bits,
-        trees,
-        thresholds,
-        links,
-        values,
-        tops,
-        top_thresholds,
-        top_masks,
-        ends,
-        exits,
-        exit_values,
-    ) = model
+def _score_many(X: F32, first: int, last: int, packed: PackedTrees, single: bool, out: F64) -> None:
+    columns, bits, trees = packed.columns, packed.category_bits, packed.trees
+    thresholds, links, values = packed.thresholds, packed.links, packed.values
+    tops, top_thresholds, top_masks = packed.top_columns, packed.top_thresholds, packed.top_masks
+    ends, exits, exit_values = packed.word_ends, packed.exit_nodes, packed.exit_values
     x = np.zeros((columns.shape[0] + 1) * TILE, np.float32)
     found = np.empty(TILE, np.uint32)
     nodes = np.empty(TILE, np.uint64)
@@ -271,10 +314,19 @@ def _score_many(X: F32, first: int, last: int, model: Any, single: bool, out: F6
         _fill(X, row, n, columns, bits, single, x, TILE)
         sums[:] = 0.0
         for tree in range(trees.shape[0] - 1):
-            top, word, root, rest = trees[tree, 0], trees[tree, 1], trees[tree, 2], trees[tree, 3]
+            top, word = trees[tree, _FIRST_EXIT], trees[tree, _FIRST_WORD]
+            root, rest = trees[tree, _ROOT], trees[tree, _LEVELS_BELOW_TOP]
             for lane in range(0, width, LANES):
                 _exits(
-                    x, tops, top_thresholds, top_masks, ends, word, trees[tree + 1, 1], lane, found
+                    x,
+                    tops,
+                    top_thresholds,
+                    top_masks,
+                    ends,
+                    word,
+                    trees[tree + 1, _FIRST_WORD],
+                    lane,
+                    found,
                 )
             if rest > 0:
                 for i in range(width):
@@ -295,23 +347,24 @@ def _score_many(X: F32, first: int, last: int, model: Any, single: bool, out: F6
 
 
 @njit(
-    types.void(_ROWS, types.int64, types.int64, _MODEL, types.boolean, types.float64[::1]),
+    types.void(_ROWS, types.int64, types.int64, _PACKED_TREES, types.boolean, types.float64[::1]),
     nogil=True,
     cache=True,
     error_model="numpy",
 )
-def score_rows(X: F32, first: int, last: int, model: Any, single: bool, out: F64) -> None:
+def score_rows(X: F32, first: int, last: int, arrays: Any, single: bool, out: F64) -> None:
     """Write the scores of the documents ``first`` to ``last``.
 
     Args:
         X: features.
         first, last: the first row, and one past the last.
-        model: what `scoring.packed` returned.
+        arrays: the fields of `PackedTrees`.
         single: whether sums are rounded to float32 after each tree, as XGBoost's are; categories
             below 0 are then unknown, where LightGBM cuts off fractions first.
         out: receives one score per row.
     """
+    packed = PackedTrees(*arrays)
     if last - first <= FEW:
-        _score_few(X, first, last, model, single, out)
+        _score_few(X, first, last, packed, single, out)
     else:
-        _score_many(X, first, last, model, single, out)
+        _score_many(X, first, last, packed, single, out)
