@@ -32,7 +32,6 @@ NOT_YET = {
     "ranker": Measures(11, 99, 4, 1, 42),
     "report": Measures(14, 41, 10, 0, 83),
     "significance": Measures(9, 30, 1, 0, 15),
-    "simulate": Measures(13.5, 28, 4, 0, 12),
     "theory": Measures(10, 30, 1, 1, 25),
     "foundation": Measures(9, 35, 2, 0, 25),
 }

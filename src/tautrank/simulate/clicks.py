@@ -5,6 +5,7 @@ propensities.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -63,11 +64,14 @@ def simulate_clicks(
     q7.1 2.0 1.0
     q7.2 2.0 1.0
     """
-    count, chance, query, seed = _checked(data, impressions, probabilities, seed)
-    seen = [
-        _impression(data, query, chance, keep_unclicked, (seed, number)) for number in range(count)
-    ]
-    return _impressions(data, query, seen, keep_empty=False)[0]
+    chances = _click_chances(data, probabilities)
+    n_impressions = whole("impressions", impressions, 1)
+    seed = checked_seed(seed)
+    impressions_of_lists = []
+    for number in range(n_impressions):
+        rng = np.random.default_rng((seed, number))
+        impressions_of_lists.append(_read_to_first_click(data, chances, rng, keep_unclicked))
+    return _as_queries(data, impressions_of_lists, keep_empty=False).data
 
 
 def simulate_position_clicks(
@@ -124,80 +128,116 @@ def simulate_position_clicks(
     q7.2 3.0 0.0 0.5
     q7.2 1.0 0.0 0.333
     """
-    count, chance, query, seed = _checked(data, impressions, probabilities, seed)
-    fall = real("severity", severity)
-    order = np.lexsort((-check_finite_scores(scores, data.offsets), query))
-    looked_at = ranks_in(data.offsets).astype(np.float64) ** -fall
-    draws = (np.random.default_rng((seed, number)).random(query.size) for number in range(count))
-    clicks = (draw < looked_at * chance[order] for draw in draws)
+    chances = _click_chances(data, probabilities)
+    n_impressions = whole("impressions", impressions, 1)
+    seed = checked_seed(seed)
+    severity = real("severity", severity)
+    order = np.lexsort((-check_finite_scores(scores, data.offsets), query_of(data.offsets)))
+    ranks = ranks_in(data.offsets).astype(np.float64)
+    looked_at = ranks**-severity
+
+    chances_in_order = looked_at * chances[order]
+    n_clicks = np.zeros(order.size)
+    impressions_of_lists = []
+    for number in range(n_impressions):
+        rng = np.random.default_rng((seed, number))
+        is_clicked = rng.random(order.size) < chances_in_order
+        if merged:
+            n_clicks += is_clicked
+        else:
+            impressions_of_lists.append(_Impression(order, is_clicked))
+
     if merged:
-        shares = (sum(clicks, np.zeros(query.size)) / count).astype(np.float32)
+        shares = (n_clicks / n_impressions).astype(np.float32)
         return data.with_rows(order, data.offsets, data.qids, shares), looked_at
-    seen, places = _impressions(
-        data, query, [(order, clicked) for clicked in clicks], keep_empty=True
-    )
-    return seen, np.tile(looked_at, count)[places]
+    queries = _as_queries(data, impressions_of_lists, keep_empty=True)
+    return queries.data, np.tile(looked_at, n_impressions)[queries.places]
 
 
-def _checked(
-    data: RankingData, impressions: int, probabilities: Sequence[float], seed: int
-) -> tuple[int, F64, I64, int]:
-    """Return the number of impressions, each document's probability of a click and query, and the
-    seed.
-    """
+def _click_chances(data: RankingData, probabilities: Sequence[float]) -> F64:
+    """Return the probability that a user clicks each document, if it is looked at."""
     checked_data("data", data)
-    count = whole("impressions", impressions, 1)
     table = probabilities_by_label("probabilities", probabilities)
-    has_chance = (data.labels == np.floor(data.labels)) & (data.labels < table.size)
+    is_whole = data.labels == np.floor(data.labels)
+    has_chance = is_whole & (data.labels < table.size)
     expected = f"a whole number from 0 to {table.size - 1}, one with a click probability"
     check_each("labels", data.labels, has_chance, expected, data.offsets)
-    query = query_of(data.offsets)
-    return count, table[data.labels.astype(np.int64)], query, checked_seed(seed)
+    return table[data.labels.astype(np.int64)]
 
 
-def _impressions(
-    data: RankingData, query: I64, seen: Sequence[tuple[I64, Bools]], keep_empty: bool
-) -> tuple[RankingData, I64]:
-    """Return impressions as queries, those of a list side by side, and the place that each document
-    had in `seen`.
+class _Impression(NamedTuple):
+    """What one user saw of every list.
+
+    Attributes:
+        rows: the rows of the documents that were read, list by list, in the order of reading.
+        is_clicked: whether each of them was clicked.
+    """
+
+    rows: I64
+    is_clicked: Bools
+
+
+class _ImpressionQueries(NamedTuple):
+    """Impressions as queries.
+
+    Attributes:
+        data: one query per impression, those of a list side by side.
+        places: the place of each document among the rows of all impressions, one after the other.
+    """
+
+    data: RankingData
+    places: I64
+
+
+def _as_queries(
+    data: RankingData, impressions: list[_Impression], *, keep_empty: bool
+) -> _ImpressionQueries:
+    """Return impressions as queries of their own.
 
     Args:
         data: the lists.
-        query: the query of each document.
-        seen: the rows of the documents read in each impression of all lists, and whether they were
-            clicked.
+        impressions: of each user.
         keep_empty: keep impressions without documents.
     """
-    count = len(seen)
-    rows, clicked = (np.concatenate(parts) for parts in zip(*seen, strict=True))
-    of_list = query[rows] * count + np.repeat(np.arange(count), [read.size for read, _ in seen])
+    n_users = len(impressions)
+    rows = np.concatenate([impression.rows for impression in impressions])
+    is_clicked = np.concatenate([impression.is_clicked for impression in impressions])
+    n_rows = [impression.rows.size for impression in impressions]
+    user = np.repeat(np.arange(n_users), n_rows)
+    number = query_of(data.offsets)[rows] * n_users + user
     # The sort is stable, so each impression stays in the order it was read in.
-    order = np.argsort(of_list, kind="stable")
-    sizes = np.bincount(of_list, minlength=data.n_queries * count)
-    lists = np.flatnonzero((sizes > 0) | keep_empty)
-    names = zip(data.qids[lists // count].tolist(), (lists % count + 1).tolist(), strict=True)
-    qids = np.array([f"{qid}.{number}" for qid, number in names], str)
-    labels = clicked[order].astype(np.float32)
-    return data.with_rows(rows[order], offsets_from_sizes(sizes[lists]), qids, labels), order
+    places = np.argsort(number, kind="stable")
+    sizes = np.bincount(number, minlength=data.n_queries * n_users)
+    kept = np.flatnonzero((sizes > 0) | keep_empty)
+
+    qids = []
+    for index in kept.tolist():
+        query, user_number = divmod(index, n_users)
+        qids.append(f"{data.qids[query]}.{user_number + 1}")
+    labels = is_clicked[places].astype(np.float32)
+    offsets = offsets_from_sizes(sizes[kept])
+    queries = data.with_rows(rows[places], offsets, np.array(qids, str), labels)
+    return _ImpressionQueries(queries, places)
 
 
-def _impression(
-    data: RankingData, query: I64, chance: F64, keep_unclicked: bool, key: tuple[int, int]
-) -> tuple[I64, Bools]:
-    """Simulate one impression of every list: return the rows of the documents read, list by list,
-    and the clicks.
+def _read_to_first_click(
+    data: RankingData, chances: F64, rng: np.random.Generator, keep_unclicked: bool
+) -> _Impression:
+    """Simulate a user who reads every list, shuffled, up to the first click.
 
     Whether a document would be clicked does not depend on its place, so the coins can be thrown for
     all of them; the first click is the clicked document that comes first in the shuffled order, and
     only what was read up to there has to be sorted.
     """
-    rng = np.random.default_rng(key)
+    query = query_of(data.offsets)
     place = rng.random(query.size)
-    clicked = rng.random(query.size) < chance
-    # The lowest place of a click, infinity without one.
-    end = -query_maxima(np.where(clicked, -place, -np.inf), data.offsets)
+    would_click = rng.random(query.size) < chances
+    # Infinity in a list without a click.
+    place_of_click = np.where(would_click, place, np.inf)
+    first_click = -query_maxima(-place_of_click, data.offsets)
     if not keep_unclicked:
-        end[np.isinf(end)] = -1
-    read = np.flatnonzero(place <= end[query])
-    rows = read[np.lexsort((place[read], query[read]))]
-    return rows, clicked[rows]
+        first_click[np.isinf(first_click)] = -1
+    is_read = place <= first_click[query]
+    read_rows = np.flatnonzero(is_read)
+    rows = read_rows[np.lexsort((place[read_rows], query[read_rows]))]
+    return _Impression(rows, would_click[rows])

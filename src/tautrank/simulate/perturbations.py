@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tautrank.arguments import real, whole
-from tautrank.arrays import F64
+from tautrank.arrays import F64, I64
 from tautrank.data.arrays import offsets_from_sizes
 from tautrank.data.ranking_data import RankingData, checked_data
 from tautrank.errors import DataError, OptionError
@@ -58,19 +58,20 @@ def perturb_labels(
     checked_data("data", data)
     chance = real("probability", probability, most=1)
     if distribution is None:
-        within = np.array(PERTURBED_SHARES[: int(data.labels.max(initial=0)) + 1])
-        distribution = (within / within.sum()).tolist()
+        highest_label = int(data.labels.max(initial=0))
+        shares = np.array(PERTURBED_SHARES[: highest_label + 1])
+        distribution = (shares / shares.sum()).tolist()
     table = probabilities_by_label("distribution", distribution)
     if abs(table.sum() - 1) > 1e-6:
         raise OptionError(
             f"distribution: found a sum of {table.sum():g}; expected probabilities that sum to 1"
         )
     rng = np.random.default_rng(checked_seed(seed))
-    chosen = rng.random(data.n_documents) < chance
-    # Values are drawn for all documents, so that which ones are chosen does not change what they
-    # get.
-    drawn = rng.choice(table.size, data.n_documents, p=table / table.sum()).astype(np.float32)
-    return dataclasses.replace(data, labels=np.where(chosen, drawn, data.labels))
+    is_mistaken = rng.random(data.n_documents) < chance
+    # Values are drawn for all documents, so that a document gets the same one at any probability.
+    drawn = rng.choice(table.size, data.n_documents, p=table / table.sum())
+    labels = np.where(is_mistaken, drawn.astype(np.float32), data.labels)
+    return dataclasses.replace(data, labels=labels)
 
 
 def binarise(data: RankingData, threshold: float = 0.0) -> RankingData:
@@ -90,9 +91,8 @@ def binarise(data: RankingData, threshold: float = 0.0) -> RankingData:
     ([0.0, 1.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0])
     """
     checked_data("data", data)
-    return dataclasses.replace(
-        data, labels=(data.labels > real("threshold", threshold)).astype(np.float32)
-    )
+    is_relevant = data.labels > real("threshold", threshold)
+    return dataclasses.replace(data, labels=is_relevant.astype(np.float32))
 
 
 def add_negatives(data: RankingData, share: float, *, seed: int = 0) -> RankingData:
@@ -121,28 +121,38 @@ def add_negatives(data: RankingData, share: float, *, seed: int = 0) -> RankingD
     ([1.0, 2.0, 3.0, 3.0, 4.0, 1.0], [0.0, 2.0, 0.0, 1.0, 1.0, 0.0], [0, 3, 6])
     """
     checked_data("data", data)
-    rate = real("share", share)
+    share = real("share", share)
     rng = np.random.default_rng(checked_seed(seed))
-    sizes = data.sizes
-    added = np.floor(rate * sizes + rng.random(sizes.size)).astype(np.int64)
-    total = int(added.sum())
-    filled = np.flatnonzero(sizes)
-    if total and filled.size < 2:
+    mean_added = share * data.sizes
+    n_added = np.floor(mean_added + rng.random(mean_added.size)).astype(np.int64)
+    negatives = _draw_negatives(data, n_added, rng)
+
+    ends = np.repeat(data.offsets[1:], n_added)
+    rows = np.insert(np.arange(data.n_documents), ends, negatives)
+    is_added = np.insert(np.zeros(data.n_documents, bool), ends, True)
+    labels = np.where(is_added, np.float32(0), data.labels[rows])
+    return data.with_rows(rows, offsets_from_sizes(data.sizes + n_added), data.qids, labels)
+
+
+def _draw_negatives(data: RankingData, n_added: I64, rng: np.random.Generator) -> I64:
+    """Draw the rows of documents of other queries, for each query as many as it gets."""
+    n_negatives = int(n_added.sum())
+    with_documents = np.flatnonzero(data.sizes)
+    if n_negatives == 0:
+        return np.zeros(0, np.int64)
+    if with_documents.size < 2:
         raise DataError(
-            "data: found 1 query with documents; expected at least 2, since negatives come from others"
+            "data: found 1 query with documents; expected at least 2, since negatives come from"
+            " others"
         )
 
-    receiver = np.repeat(np.arange(sizes.size), added)
+    receiver = np.repeat(np.arange(n_added.size), n_added)
     # One of the other queries: draw among one fewer, and step over the receiver.
-    donor = rng.integers(0, max(1, filled.size - 1), total)
-    donor += donor >= np.searchsorted(filled, receiver)
-    donor = filled[donor] if total else donor
-    negatives = data.offsets[donor] + rng.integers(0, np.maximum(1, sizes[donor]))
-
-    rows = np.insert(np.arange(data.n_documents), np.repeat(data.offsets[1:], added), negatives)
-    is_added = np.insert(np.zeros(data.n_documents, bool), np.repeat(data.offsets[1:], added), True)
-    labels = np.where(is_added, np.float32(0), data.labels[rows])
-    return data.with_rows(rows, offsets_from_sizes(sizes + added), data.qids, labels)
+    number = rng.integers(0, with_documents.size - 1, n_negatives)
+    number += number >= np.searchsorted(with_documents, receiver)
+    donor = with_documents[number]
+    document = rng.integers(0, data.sizes[donor])
+    return data.offsets[donor] + document
 
 
 def checked_seed(seed: object) -> int:
@@ -169,9 +179,8 @@ def probabilities_by_label(name: str, values: Sequence[float]) -> F64:
         table = np.zeros(0)
     if table.ndim != 1 or table.size == 0:
         raise OptionError(f"{name}: found {values!r}; expected {expected}")
-    wrong = np.flatnonzero(~((table >= 0) & (table <= 1)))
-    if wrong.size:
-        raise OptionError(
-            f"{name}: found {table[wrong[0]]:g} for label {wrong[0]}; expected {expected}"
-        )
+    is_probability = (table >= 0) & (table <= 1)
+    if not is_probability.all():
+        label = int(np.argmin(is_probability))
+        raise OptionError(f"{name}: found {table[label]:g} for label {label}; expected {expected}")
     return table

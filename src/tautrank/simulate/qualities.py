@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tautrank.arrays import F64, I64
+from tautrank.arrays import F64, I64, Floats
 
 # The hidden qualities of a document: how well its text matches, how popular it is, how hard its
 # author pushes it (too hard is spam), how fresh it is, how far its site is trusted, how useful its
@@ -17,8 +17,9 @@ def draw_qualities(query: I64, n_queries: int, rng: np.random.Generator) -> F64:
     """Draw ``[n, 6]`` qualities: standard normal, and a part that all documents of a query
     share.
     """
-    own = rng.standard_normal((query.size, QUALITIES))
-    return np.asarray(own + 0.5 * rng.standard_normal((n_queries, QUALITIES))[query])
+    of_documents = rng.standard_normal((query.size, QUALITIES))
+    of_queries = rng.standard_normal((n_queries, QUALITIES))
+    return np.asarray(of_documents + 0.5 * of_queries[query])
 
 
 def draw_intents(n_queries: int, rng: np.random.Generator) -> F64:
@@ -26,8 +27,16 @@ def draw_intents(n_queries: int, rng: np.random.Generator) -> F64:
     return rng.dirichlet(np.ones(QUALITIES) * 1.5, n_queries)
 
 
+def draw_plenty(n_queries: int, rng: np.random.Generator) -> F64:
+    """Draw how much there is to be found for each query: mostly similar amounts, sometimes next to
+    nothing.
+    """
+    return np.asarray(0.5 - 0.7 * rng.standard_exponential(n_queries))
+
+
 def utility(qualities: F64, intent: F64) -> F64:
-    """Qualities weighted by intent; a matching document that is popular counts extra; spam sinks.
+    """Return qualities weighted by intent; a matching document that is popular counts extra; spam
+    sinks.
 
     ``2 sum_k tanh(q_k) w_k + 0.8 max(match, 0) [popular > 0.3] - 1.5 [pushed > 1.2]``
 
@@ -38,15 +47,18 @@ def utility(qualities: F64, intent: F64) -> F64:
     >>> float(utility(np.zeros((1, 6)), np.full((1, 6), 1 / 6))[0])
     0.0
     """
-    match, popular, pushed = qualities[:, MATCH], qualities[:, POPULAR], qualities[:, PUSHED]
     weighted = 2.0 * (np.tanh(qualities) * intent).sum(axis=1)
-    together = 0.8 * np.maximum(match, 0) * (popular > 0.3)
-    sunk = -1.5 * (pushed > 1.2)
-    return np.asarray(weighted + together + sunk)
+    is_popular = qualities[:, POPULAR] > 0.3
+    match = np.maximum(qualities[:, MATCH], 0)
+    bonus = 0.8 * match * is_popular
+    is_spam = qualities[:, PUSHED] > 1.2
+    return np.asarray(weighted + bonus + -1.5 * is_spam)
 
 
-def draw_plenty(n_queries: int, rng: np.random.Generator) -> F64:
-    """Draw how much there is to be found for each query: mostly similar amounts, sometimes next to
-    nothing.
+def logistic(signal: Floats) -> Floats:
+    """Return ``1 / (1 + exp(-signal))``, in the precision of the signal.
+
+    >>> logistic(np.zeros(1))
+    array([0.5])
     """
-    return np.asarray(0.5 - 0.7 * rng.standard_exponential(n_queries))
+    return np.asarray(1 / (1 + np.exp(-signal)))

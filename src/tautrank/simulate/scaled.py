@@ -11,7 +11,7 @@ Chapelle and Chang, *Yahoo! Learning to Rank Challenge Overview*, 2011.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,8 +24,8 @@ from tautrank.simulate.qualities import (
     QUALITIES,
     TRUSTED,
     USEFUL,
+    logistic,
 )
-from tautrank.simulate.text_match import _share
 
 _COPIES = 18
 
@@ -33,55 +33,94 @@ _COPIES = 18
 class _Group(NamedTuple):
     """Columns of one kind: they look at some qualities, share a nuisance factor, and are 0
     together.
+
+    Attributes:
+        columns: their number.
+        qualities: which qualities they look at, in turn.
+        blur: range of the noise of a column, where quality has standard deviation 1.
+        absent: share of the documents about which nothing is known.
+        levels: number of values that a column has, in turn; 0 is any number.
     """
 
     columns: int
     qualities: tuple[int, ...]
-    blur: tuple[
-        float, float
-    ]  # range of the noise of a column, where quality has standard deviation 1
-    absent: float  # share of the documents about which nothing is known
-    levels: tuple[int, ...] = ()  # columns with that many values, in turn; 0 is any number
+    blur: tuple[float, float]
+    absent: float
+    levels: tuple[int, ...] = (0,)
 
 
+_WEB_GRAPH = _Group(60, (POPULAR, POPULAR, TRUSTED), (0.6, 2.0), 0.1, (0, 0, 40))
+_DOCUMENT_STATISTICS = _Group(60, (PUSHED, FRESH, TRUSTED), (0.8, 2.5), 0.0, (0, 12, 100))
+_CLASSIFIERS = _Group(50, (PUSHED, TRUSTED, USEFUL), (1.0, 3.0), 0.5, (2, 0))
+_MATCHING_TEXT = _Group(199, (MATCH,), (0.6, 2.5), 0.15, (0, 0, 6, 25))
+_TOPICS = _Group(40, (MATCH, USEFUL), (0.8, 2.0), 0.3)
+_CLICKS = _Group(30, (USEFUL, USEFUL, MATCH), (0.5, 1.5), 0.7, (0, 30))
+_EXTERNAL_REFERENCES = _Group(20, (POPULAR, TRUSTED), (0.8, 2.0), 0.8, (4,))
+_TIME = _Group(12, (FRESH,), (0.4, 1.5), 0.2)
 _GROUPS = (
-    _Group(60, (POPULAR, POPULAR, TRUSTED), (0.6, 2.0), 0.1, (0, 0, 40)),  # web graph
-    _Group(
-        60, (PUSHED, FRESH, TRUSTED), (0.8, 2.5), 0.0, (0, 12, 100)
-    ),  # statistics of the document
-    _Group(50, (PUSHED, TRUSTED, USEFUL), (1.0, 3.0), 0.5, (2, 0)),  # classifiers
-    _Group(199, (MATCH,), (0.6, 2.5), 0.15, (0, 0, 6, 25)),  # matching text
-    _Group(40, (MATCH, USEFUL), (0.8, 2.0), 0.3),  # topics
-    _Group(30, (USEFUL, USEFUL, MATCH), (0.5, 1.5), 0.7, (0, 30)),  # clicks
-    _Group(20, (POPULAR, TRUSTED), (0.8, 2.0), 0.8, (4,)),  # external references
-    _Group(12, (FRESH,), (0.4, 1.5), 0.2),  # time
+    _WEB_GRAPH,
+    _DOCUMENT_STATISTICS,
+    _CLASSIFIERS,
+    _MATCHING_TEXT,
+    _TOPICS,
+    _CLICKS,
+    _EXTERNAL_REFERENCES,
+    _TIME,
 )
 _QUERY_COLUMNS = 30
-WIDTH = sum(group.columns for group in _GROUPS) + _QUERY_COLUMNS + _COPIES
+_DOCUMENT_COLUMNS = sum(group.columns for group in _GROUPS)
+WIDTH = _DOCUMENT_COLUMNS + _QUERY_COLUMNS + _COPIES
+
+
+class _Column(NamedTuple):
+    """A column that is drawn per document.
+
+    Attributes:
+        quality: the quality it looks at.
+        group: number of its group.
+        weight: weight of the quality.
+        shared: weight of the nuisance factor of the group.
+        blur: weight of the noise.
+        levels: number of values; 0 is any number.
+    """
+
+    quality: int
+    group: int
+    weight: np.float32
+    shared: np.float32
+    blur: np.float32
+    levels: np.float32
 
 
 @lru_cache(maxsize=1)
-def _columns() -> list[tuple[Any, ...]]:
-    """Return (quality, group, weights of quality, nuisance and noise, levels) of each column drawn
-    per document.
+def _columns() -> list[_Column]:
+    """Return the columns that are drawn per document.
 
-    The columns are the engine's, not the data's: the same for every seed.
+    They are the search engine's, not the data's: the same for every seed.
     """
     rng = np.random.default_rng(519)
-    count = [group.columns for group in _GROUPS]
-    quality = np.concatenate([np.resize(group.qualities, group.columns) for group in _GROUPS])
     blur = np.concatenate([rng.uniform(*group.blur, group.columns) for group in _GROUPS])
-    shared = rng.uniform(0, 1, quality.size)
-    levels = np.concatenate([np.resize(group.levels or (0,), group.columns) for group in _GROUPS])
+    shared = rng.uniform(0, 1, _DOCUMENT_COLUMNS)
     # 1.702 brings the logistic function nearest to the normal distribution function; 1.25 is a
     # quality's variance.
-    scale = 1.702 / np.sqrt(1.25 + shared**2 + blur**2)
-    sign = rng.choice([1.0, 1.0, 1.0, -1.0], quality.size)
-    single = [
-        np.asarray(values, np.float32)
-        for values in (sign * scale, shared * scale, blur * scale, levels)
-    ]
-    return list(zip(quality, np.repeat(np.arange(len(_GROUPS)), count), *single, strict=True))
+    variance = 1.25 + shared**2 + blur**2
+    scale = 1.702 / np.sqrt(variance)
+    sign = rng.choice([1.0, 1.0, 1.0, -1.0], _DOCUMENT_COLUMNS)
+
+    columns: list[_Column] = []
+    for number, group in enumerate(_GROUPS):
+        for place in range(group.columns):
+            index = len(columns)
+            column = _Column(
+                quality=group.qualities[place % len(group.qualities)],
+                group=number,
+                weight=np.float32(sign[index] * scale[index]),
+                shared=np.float32(shared[index] * scale[index]),
+                blur=np.float32(blur[index] * scale[index]),
+                levels=np.float32(group.levels[place % len(group.levels)]),
+            )
+            columns.append(column)
+    return columns
 
 
 def fill_scaled(
@@ -96,24 +135,42 @@ def fill_scaled(
         query: the query of each document, from 0 to q - 1.
         rng: the source of all that is drawn.
     """
-    columns = _columns()
-    n = query.size
-    own = out[: len(columns)]
-    rng.standard_normal(out=own, dtype=np.float32)
+    _fill_document_columns(out[:_DOCUMENT_COLUMNS], qualities, rng)
+    after_query = _DOCUMENT_COLUMNS + _QUERY_COLUMNS
+    of_queries = _draw_query_columns(intents, rng)
+    out[_DOCUMENT_COLUMNS:after_query] = of_queries.astype(np.float32)[:, query]
+    copied = np.linspace(0, _DOCUMENT_COLUMNS - 1, _COPIES).astype(np.int64)
+    out[after_query:] = out[copied]
+
+
+def _fill_document_columns(out: F32, qualities: F32, rng: np.random.Generator) -> None:
+    """Write the columns that look at the qualities of each document."""
+    n = qualities.shape[1]
+    rng.standard_normal(out=out, dtype=np.float32)
     nuisance = rng.standard_normal((len(_GROUPS), n), dtype=np.float32)
-    known = rng.random((len(_GROUPS), n), dtype=np.float32) >= np.array(
-        [[group.absent] for group in _GROUPS]
-    )
-    for row, (quality, group, weight, shared, blur, levels) in zip(own, columns, strict=True):
-        values = _share(blur * row + weight * qualities[quality] + shared * nuisance[group])
-        if levels:
-            values = np.minimum(np.floor(values * levels), levels - 1) / (levels - 1)
-        row[:] = values * known[group]
-    after = own.shape[0]
-    # What a query is after shows in its columns; the rest of them is noise, the same for all its
-    # documents.
-    shown = intents.T[np.resize(np.arange(QUALITIES), _QUERY_COLUMNS)]
+    absent = np.array([[group.absent] for group in _GROUPS])
+    draws = rng.random((len(_GROUPS), n), dtype=np.float32)
+    is_known = draws >= absent
+
+    for row, column in zip(out, _columns(), strict=True):
+        signal = column.blur * row
+        signal += column.weight * qualities[column.quality]
+        signal += column.shared * nuisance[column.group]
+        values = logistic(signal)
+        if column.levels:
+            highest_level = column.levels - 1
+            level = np.floor(values * column.levels)
+            values = np.minimum(level, highest_level) / highest_level
+        row[:] = values * is_known[column.group]
+
+
+def _draw_query_columns(intents: F64, rng: np.random.Generator) -> F64:
+    """Draw the columns that are the same for all documents of a query: what the query is after, and
+    noise.
+    """
+    quality = np.resize(np.arange(QUALITIES), _QUERY_COLUMNS)
+    weights = intents.T[quality]
     blurs = np.linspace(0.1, 2, _QUERY_COLUMNS)[:, None]
-    shown = 1 / (1 + np.exp(6 * (1 / QUALITIES - shown) + blurs * rng.standard_normal(shown.shape)))
-    out[after : after + _QUERY_COLUMNS] = shown.astype(np.float32)[:, query]
-    out[after + _QUERY_COLUMNS :] = out[np.linspace(0, after - 1, _COPIES).astype(np.int64)]
+    noise = blurs * rng.standard_normal(weights.shape)
+    below_average = 6 * (1 / QUALITIES - weights)
+    return np.asarray(1 / (1 + np.exp(below_average + noise)))

@@ -11,16 +11,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tautrank.arrays import F64, I64
+from tautrank.arrays import F32, F64, I64
 from tautrank.data import RankingData
 from tautrank.data.arrays import offsets_from_sizes
 from tautrank.simulate import scaled, text_match
 from tautrank.simulate.qualities import draw_intents, draw_plenty, draw_qualities, utility
 
-_LENGTHS, _DOCUMENTS, _REFERENCE = range(3)  # what a stream of random numbers is for
+# What a stream of random numbers is for.
+_LENGTHS, _DOCUMENTS, _REFERENCE = range(3)
 _CELLS = 2**20  # features in a block: a few megabytes, which stay in the cache
-_REFERENCE_QUERIES, _REFERENCE_LENGTH = 2**15, 8
-_NOTHING = 6.0  # standard deviations by which documents of an unanswerable query are less relevant
+_REFERENCE_QUERIES = 2**15
+_REFERENCE_LENGTH = 8
+# Documents of an unanswerable query are less relevant by this many standard deviations.
+_NOTHING = 6.0
 
 
 class Shape(NamedTuple):
@@ -44,20 +47,20 @@ class Shape(NamedTuple):
     unanswerable: float
     n_features: int
     feature_names: tuple[str, ...] | None
-    fill: Callable[..., None]
+    fill: Callable[[F32, F32, F64, I64, np.random.Generator], None]
 
 
 def log_normal_lengths(rng: np.random.Generator, n_queries: int, mean: float) -> F64:
-    """Log-normal list lengths: of 20,000 lists of mean 120 the longest has about 1,200 documents,
-    as in WEB30K.
+    """Return log-normal list lengths: of 20,000 lists of mean 120 the longest has about 1,200
+    documents, as in WEB30K.
     """
     spread = 0.6
     return np.exp(rng.normal(np.log(mean) - spread**2 / 2, spread, n_queries))
 
 
 def _gamma_lengths(rng: np.random.Generator, n_queries: int, mean: float) -> F64:
-    """Gamma list lengths: of 20,000 lists of mean 24 the shortest has 1 document and the longest
-    about 130.
+    """Return gamma list lengths: of 20,000 lists of mean 24 the shortest has 1 document and the
+    longest about 130.
     """
     return rng.gamma(3.0, mean / 3, n_queries)
 
@@ -65,24 +68,49 @@ def _gamma_lengths(rng: np.random.Generator, n_queries: int, mean: float) -> F64
 # 982 of WEB30K's 31,531 queries and 1,135 of Yahoo!'s 29,921 have no relevant document (Bruch 2020,
 # sec. 5.1); most of them are queries for which there is nothing to be found, the others found
 # nothing among few documents.
-_MATCHING = len(text_match.NAMES), text_match.NAMES, text_match.fill_text_match
-_SCALED = scaled.WIDTH, None, scaled.fill_scaled
-MSLR = Shape(1, 120.0, log_normal_lengths, (0.515, 0.325, 0.134, 0.018, 0.008), 0.029, *_MATCHING)
-YAHOO = Shape(2, 23.7, _gamma_lengths, (0.2192, 0.5022, 0.2230, 0.0388, 0.0168), 0.033, *_SCALED)
+MSLR = Shape(
+    key=1,
+    mean_length=120.0,
+    draw_lengths=log_normal_lengths,
+    label_shares=(0.515, 0.325, 0.134, 0.018, 0.008),
+    unanswerable=0.029,
+    n_features=len(text_match.NAMES),
+    feature_names=text_match.NAMES,
+    fill=text_match.fill_text_match,
+)
+YAHOO = Shape(
+    key=2,
+    mean_length=23.7,
+    draw_lengths=_gamma_lengths,
+    label_shares=(0.2192, 0.5022, 0.2230, 0.0388, 0.0168),
+    unanswerable=0.033,
+    n_features=scaled.WIDTH,
+    feature_names=None,
+    fill=scaled.fill_scaled,
+)
 
 SHAPES = {"mslr": MSLR, "yahoo": YAHOO}
 LABEL_SHARES = MSLR.label_shares
 """Shares of the labels 0 to 4 in MSLR-WEB30K."""
 
 
-def simulate_blocks(
-    shape: Shape,
-    n_queries: int,
-    n_features: int,
-    mean_length: float,
-    noise: float,
-    seed: int,
-    threads: int,
+class Size(NamedTuple):
+    """The size of simulated data.
+
+    Attributes:
+        n_queries: number of queries.
+        n_features: number of columns; fewer than a shape has are a fixed choice of them, more are
+            columns of zeros.
+        mean_length: documents per query.
+    """
+
+    n_queries: int
+    n_features: int
+    mean_length: float
+
+
+def simulate_shape(
+    shape: Shape, size: Size, *, noise: float, seed: int, n_threads: int
 ) -> tuple[RankingData, F64]:
     """Generate data of a shape, and the truth behind its labels.
 
@@ -91,94 +119,186 @@ def simulate_blocks(
 
     Args:
         shape: the shape of the data.
-        n_queries: number of queries.
-        n_features: number of columns; fewer than the shape has are a fixed choice of them, more are
-            columns of zeros.
-        mean_length: documents per query.
+        size: the size of the data.
         noise: standard deviation of the judges' noise.
         seed: key of all random numbers.
-        threads: number of blocks generated at a time.
+        n_threads: number of blocks generated at a time.
 
-    >>> data, truth = simulate_blocks(MSLR, 3, 136, 20.0, 0.8, seed=0, threads=1)
+    >>> size = Size(n_queries=3, n_features=136, mean_length=20.0)
+    >>> data, truth = simulate_shape(MSLR, size, noise=0.8, seed=0, n_threads=1)
     >>> data.n_features, truth.size == data.n_documents
     (136, True)
     """
-    in_block = max(1, int(_CELLS / (shape.n_features * mean_length)))
-    n_blocks = -(-n_queries // in_block)
-    keys = [_generator(shape, seed, _LENGTHS, block) for block in range(n_blocks)]
-    lengths = np.concatenate([shape.draw_lengths(rng, in_block, mean_length) for rng in keys])
-    sizes = np.maximum(1, np.rint(lengths)).astype(np.int64)
-    offsets = offsets_from_sizes(sizes[:n_queries])
-    n = int(offsets[-1])
+    queries_per_block = max(1, int(_CELLS / (shape.n_features * size.mean_length)))
+    n_blocks = -(-size.n_queries // queries_per_block)
+    sizes = _draw_sizes(shape, n_blocks, queries_per_block, size.mean_length, seed)
+    offsets = offsets_from_sizes(sizes[: size.n_queries])
+    judges = _Judges(noise, label_cuts(shape, noise))
+    columns = _columns_in_use(shape, size.n_features)
+    X = np.zeros((int(offsets[-1]), size.n_features), np.float32)
+    labels = np.empty(X.shape[0], np.float32)
+    truth = np.empty(X.shape[0])
 
-    # Some of the columns, in order; each choice contains all smaller ones.
-    columns = np.sort(
-        np.random.default_rng(shape.n_features).permutation(shape.n_features)[:n_features]
-    )
-    X = np.zeros((n, n_features), np.float32)
-    labels = np.empty(n, np.float32)
-    truth = np.empty(n)
-    (mean, deviation, *_), cuts = _reference(shape), label_cuts(shape, noise)
-
-    def make(block: int) -> None:
-        first = block * in_block
-        rng = _generator(shape, seed, _DOCUMENTS, block)
-        query = np.repeat(np.arange(in_block), sizes[first : first + in_block])
-        intents, qualities, relevance, lost = _documents(shape, query, in_block, rng)
-        score = (relevance - mean) / deviation - lost
-        judged = score + noise * rng.standard_normal(query.size)
-        features = np.empty((shape.n_features, query.size), np.float32)
-        shape.fill(features, np.ascontiguousarray(qualities.T, np.float32), intents, query, rng)
+    def fill_block(number: int) -> None:
+        first = number * queries_per_block
+        sizes_of_block = sizes[first : first + queries_per_block]
+        block = _generate_block(shape, sizes_of_block, judges, (seed, number))
         # The last block may have queries too many.
-        start, end = offsets[first], offsets[min(first + in_block, n_queries)]
+        start = offsets[first]
+        end = offsets[min(first + queries_per_block, size.n_queries)]
         kept = slice(0, end - start)
-        X[start:end, : columns.size] = features[columns, kept].T
-        labels[start:end] = np.searchsorted(cuts, judged[kept], side="right")
-        truth[start:end] = score[kept]
+        X[start:end, : columns.size] = block.features[columns, kept].T
+        labels[start:end] = block.labels[kept]
+        truth[start:end] = block.truth[kept]
 
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(make, range(n_blocks)))  # raises what a block raised
+    with ThreadPoolExecutor(n_threads) as pool:
+        list(pool.map(fill_block, range(n_blocks)))  # raises what a block raised
+    names = _names_of_columns(shape, columns, size.n_features)
+    return RankingData(X, labels, offsets, np.arange(size.n_queries), names), truth
+
+
+def _draw_sizes(
+    shape: Shape, n_blocks: int, queries_per_block: int, mean_length: float, seed: int
+) -> I64:
+    """Draw the number of documents of each query of some blocks."""
+    lengths = []
+    for block in range(n_blocks):
+        rng = _generator(shape, seed, _LENGTHS, block)
+        lengths.append(shape.draw_lengths(rng, queries_per_block, mean_length))
+    return np.maximum(1, np.rint(np.concatenate(lengths))).astype(np.int64)
+
+
+def _columns_in_use(shape: Shape, n_features: int) -> I64:
+    """Return some of the columns of a shape, in order; each choice contains all smaller ones."""
+    order = np.random.default_rng(shape.n_features).permutation(shape.n_features)
+    return np.sort(order[:n_features])
+
+
+def _names_of_columns(shape: Shape, columns: I64, n_features: int) -> tuple[str, ...] | None:
+    """Return the names of the columns in use and of the columns of zeros behind them."""
+    if shape.feature_names is None:
+        return None
+    names = [shape.feature_names[column] for column in columns]
     unused = [f"unused_{column}" for column in range(columns.size, n_features)]
-    names = shape.feature_names and (*(shape.feature_names[column] for column in columns), *unused)
-    return RankingData(X, labels, offsets, np.arange(n_queries), names), truth
+    return (*names, *unused)
+
+
+class _Judges(NamedTuple):
+    """Those who label documents: they see the truth with noise, and cut it into labels.
+
+    Attributes:
+        noise: standard deviation of the noise.
+        cuts: where one label passes to the next, see `label_cuts`.
+    """
+
+    noise: float
+    cuts: F64
+
+
+class _Block(NamedTuple):
+    """The documents of some queries.
+
+    Attributes:
+        features: all features of the shape, one per row.
+        labels: the labels 0 to 4.
+        truth: true relevance.
+    """
+
+    features: F32
+    labels: I64
+    truth: F64
+
+
+def _generate_block(shape: Shape, sizes: I64, judges: _Judges, key: tuple[int, int]) -> _Block:
+    """Generate a block of queries with some numbers of documents.
+
+    Args:
+        shape: the shape of the data.
+        sizes: documents of each query.
+        judges: who labels the documents.
+        key: the seed and the number of the block.
+    """
+    seed, number = key
+    rng = _generator(shape, seed, _DOCUMENTS, number)
+    query = np.repeat(np.arange(sizes.size), sizes)
+    documents = _draw_documents(shape, query, sizes.size, rng)
+    truth = _reference(shape).truth_of(documents.relevance, documents.lost)
+    judged = truth + judges.noise * rng.standard_normal(query.size)
+    features = np.empty((shape.n_features, query.size), np.float32)
+    qualities = np.ascontiguousarray(documents.qualities.T, np.float32)
+    shape.fill(features, qualities, documents.intents, query, rng)
+    labels = np.searchsorted(judges.cuts, judged, side="right")
+    return _Block(features, labels, truth)
 
 
 def _generator(shape: Shape, seed: int, purpose: int, block: int) -> np.random.Generator:
-    return np.random.default_rng(
-        np.random.SeedSequence(seed, spawn_key=(shape.key, purpose, block))
-    )
+    """Return the source of random numbers of a block, for one purpose."""
+    key = np.random.SeedSequence(seed, spawn_key=(shape.key, purpose, block))
+    return np.random.default_rng(key)
 
 
-def _documents(
-    shape: Shape, query: I64, n_queries: int, rng: np.random.Generator
-) -> tuple[F64, F64, F64, F64]:
-    """Draw intents of queries and qualities of documents; return them, relevance, and what the
-    unanswerable lose.
+class _Documents(NamedTuple):
+    """Documents of some queries.
+
+    Attributes:
+        intents: ``[q, 6]``, the intents of the queries.
+        qualities: ``[n, 6]``, the qualities of the documents.
+        relevance: how relevant each document would be if its query could be answered.
+        lost: what a document of an unanswerable query loses, in standard deviations.
     """
+
+    intents: F64
+    qualities: F64
+    relevance: F64
+    lost: F64
+
+
+def _draw_documents(
+    shape: Shape, query: I64, n_queries: int, rng: np.random.Generator
+) -> _Documents:
+    """Draw the intents of queries and the qualities of their documents."""
     intents = draw_intents(n_queries, rng)
     plenty = draw_plenty(n_queries, rng)
-    lost = _NOTHING * (rng.random(n_queries) < shape.unanswerable)
+    is_unanswerable = rng.random(n_queries) < shape.unanswerable
     qualities = draw_qualities(query, n_queries, rng)
-    return (
-        intents,
-        qualities,
-        utility(qualities, intents[query]) + plenty[query],
-        np.asarray(lost[query], np.float64),
+    return _Documents(
+        intents=intents,
+        qualities=qualities,
+        relevance=utility(qualities, intents[query]) + plenty[query],
+        lost=np.asarray((_NOTHING * is_unanswerable)[query], np.float64),
     )
+
+
+class _Reference(NamedTuple):
+    """Many short lists of a shape; what is measured on them holds for every seed.
+
+    Attributes:
+        mean: mean relevance.
+        deviation: standard deviation of relevance.
+        truth: true relevance of the documents.
+        noise: a draw from N(0, 1) for each document.
+    """
+
+    mean: float
+    deviation: float
+    truth: F64
+    noise: F64
+
+    def truth_of(self, relevance: F64, lost: F64) -> F64:
+        """Return true relevance in standard deviations of the reference."""
+        return (relevance - self.mean) / self.deviation - lost
 
 
 @lru_cache(maxsize=8)
-def _reference(shape: Shape) -> tuple[float, float, F64, F64]:
-    """Return mean and standard deviation of relevance, and truth and noise of the documents, of
-    many short lists.
-
-    What is measured on them holds for every seed.
-    """
+def _reference(shape: Shape) -> _Reference:
+    """Return the short lists by which relevance and labels of a shape are scaled."""
     query = np.repeat(np.arange(_REFERENCE_QUERIES), _REFERENCE_LENGTH)
     rng = _generator(shape, 0, _REFERENCE, 0)
-    _, _, relevance, lost = _documents(shape, query, _REFERENCE_QUERIES, rng)
-    mean, deviation = float(relevance.mean()), float(relevance.std())
-    return mean, deviation, (relevance - mean) / deviation - lost, rng.standard_normal(query.size)
+    documents = _draw_documents(shape, query, _REFERENCE_QUERIES, rng)
+    mean = float(documents.relevance.mean())
+    deviation = float(documents.relevance.std())
+    truth = (documents.relevance - mean) / deviation - documents.lost
+    return _Reference(mean, deviation, truth, noise=rng.standard_normal(query.size))
 
 
 def label_cuts(shape: Shape, noise: float) -> F64:
@@ -195,5 +315,6 @@ def label_cuts(shape: Shape, noise: float) -> F64:
     >>> bool((np.diff(label_cuts(MSLR, 0.8)) > 0).all())
     True
     """
-    _, _, truth, drawn = _reference(shape)
-    return np.asarray(np.quantile(truth + noise * drawn, np.cumsum(shape.label_shares)[:-1]))
+    reference = _reference(shape)
+    judged = reference.truth + noise * reference.noise
+    return np.asarray(np.quantile(judged, np.cumsum(shape.label_shares)[:-1]))

@@ -22,9 +22,17 @@ from tautrank.simulate.qualities import (
     draw_intents,
     draw_plenty,
     draw_qualities,
+    logistic,
     utility,
 )
-from tautrank.simulate.shapes import LABEL_SHARES, MSLR, SHAPES, log_normal_lengths, simulate_blocks
+from tautrank.simulate.shapes import (
+    LABEL_SHARES,
+    MSLR,
+    SHAPES,
+    Size,
+    log_normal_lengths,
+    simulate_shape,
+)
 from tautrank.simulate.text_match import STREAMS
 
 _FEWEST_FEATURES = 16
@@ -119,71 +127,97 @@ def simulate_web_search(
         raise OptionError(f"like: found {like!r}; expected 'mslr', 'yahoo' or None")
     shape = MSLR if like is None else SHAPES[like]
     n_queries = whole("n_queries", n_queries, 1)
-    n_features = (
-        shape.n_features
-        if n_features is None
-        else whole("n_features", n_features, _FEWEST_FEATURES)
-    )
-    mean_length = (
-        shape.mean_length if mean_length is None else real("mean_length", mean_length, 2.0)
-    )
-    given = n_queries, n_features, mean_length, real("noise", noise), checked_seed(seed)
-    threads = job_count(n_jobs)
-    found = _simulate_at_once(*given) if like is None else simulate_blocks(shape, *given, threads)
-    return found if return_truth else found[0]
+    if n_features is None:
+        n_features = shape.n_features
+    else:
+        n_features = whole("n_features", n_features, _FEWEST_FEATURES)
+    if mean_length is None:
+        mean_length = shape.mean_length
+    else:
+        mean_length = real("mean_length", mean_length, 2.0)
+    size = Size(n_queries, n_features, mean_length)
+    noise = real("noise", noise)
+    seed = checked_seed(seed)
+    n_threads = job_count(n_jobs)
+
+    if like is None:
+        data, truth = _simulate_at_once(size, noise, seed)
+    else:
+        data, truth = simulate_shape(shape, size, noise=noise, seed=seed, n_threads=n_threads)
+    return (data, truth) if return_truth else data
 
 
-def _simulate_at_once(
-    n_queries: int, n_features: int, mean_length: float, noise: float, seed: int
-) -> tuple[RankingData, F64]:
+def _simulate_at_once(size: Size, noise: float, seed: int) -> tuple[RankingData, F64]:
     """Generate all queries with one generator, and cut labels at the quantiles of the data
     itself.
     """
     rng = np.random.default_rng(seed)
-    sizes = np.maximum(2, np.rint(log_normal_lengths(rng, n_queries, mean_length))).astype(np.int64)
-    offsets = offsets_from_sizes(sizes)
-    query = np.repeat(np.arange(n_queries), sizes)
+    lengths = np.rint(log_normal_lengths(rng, size.n_queries, size.mean_length))
+    sizes = np.maximum(2, lengths).astype(np.int64)
+    query = np.repeat(np.arange(size.n_queries), sizes)
 
-    qualities = draw_qualities(query, n_queries, rng)
-    intent = draw_intents(n_queries, rng)[query]
-    relevance = utility(qualities, intent) + draw_plenty(n_queries, rng)[query]
-    truth = (relevance - relevance.mean()) / (relevance.std() or 1.0)
+    qualities = draw_qualities(query, size.n_queries, rng)
+    intent = draw_intents(size.n_queries, rng)[query]
+    plenty = draw_plenty(size.n_queries, rng)[query]
+    relevance = utility(qualities, intent) + plenty
+    deviation = relevance.std() or 1.0
+    truth = (relevance - relevance.mean()) / deviation
     judged = truth + noise * rng.standard_normal(query.size)
     cuts = np.quantile(judged, np.cumsum(LABEL_SHARES)[:-1])
     labels = np.searchsorted(cuts, judged, side="right").astype(np.float32)
-    features = _features(qualities, intent, query, n_queries, n_features, rng)
-    return RankingData(features, labels, offsets, np.arange(n_queries)), truth
+
+    X = _draw_features(qualities, intent, query, size, rng)
+    offsets = offsets_from_sizes(sizes)
+    return RankingData(X, labels, offsets, np.arange(size.n_queries)), truth
 
 
-def _features(
-    qualities: F64,
-    intent: F64,
-    query: I64,
-    n_queries: int,
-    n_features: int,
-    rng: np.random.Generator,
+# Kinds of features, in turn.
+_KINDS = (
+    "count of terms",
+    "text score",
+    "text score",
+    "size",
+    "property of the query",
+    "ratio",
+    "log probability",
+    "irrelevant",
+)
+# Shares of the documents that have no such stream of text: features of it are 0.
+_ABSENT = np.array([0.0, 0.45, 0.05, 0.3, 0.0])
+
+
+def _draw_features(
+    qualities: F64, intent: F64, query: I64, size: Size, rng: np.random.Generator
 ) -> F32:
-    X = np.empty((query.size, n_features), np.float32)
-    absent = rng.random((query.size, len(STREAMS))) < np.array([0.0, 0.45, 0.05, 0.3, 0.0])
-    for column in range(n_features):
+    """Draw features of eight kinds; each looks at one quality of the document."""
+    n = query.size
+    X = np.empty((n, size.n_features), np.float32)
+    is_absent = rng.random((n, len(STREAMS))) < _ABSENT
+    for column in range(size.n_features):
         quality = rng.integers(QUALITIES)
-        signal = qualities[:, quality] + rng.uniform(0.5, 2.5) * rng.standard_normal(query.size)
-        kind = column % 8
-        if kind == 0:  # counts of terms
-            values = np.floor(np.exp(0.9 * signal + 1.0))
-        elif kind in (1, 2):  # BM25-like scores: never negative, a long tail
-            values = np.logaddexp(0, 1.5 * signal) * 8
-        elif kind == 3:  # sizes and link counts: tails over several orders of magnitude
-            values = np.exp(1.8 * signal + rng.uniform(2, 6))
-        elif kind == 4:  # a property of the query, the same for all its documents: what it is after
-            values = intent[:, quality] + 0.05 * rng.standard_normal(n_queries)[query]
-        elif kind == 5:  # ratios in [0, 1]
-            values = 1 / (1 + np.exp(-signal))
-        elif kind == 6:  # language-model log probabilities
-            values = -20 + 4 * signal
-        else:  # nothing to do with relevance
-            values = np.exp(rng.standard_normal(query.size))
-        if kind not in (4, 7):
-            values = np.where(absent[:, column % len(STREAMS)], 0.0, values)
+        blur = rng.uniform(0.5, 2.5)
+        signal = qualities[:, quality] + blur * rng.standard_normal(n)
+        kind = _KINDS[column % len(_KINDS)]
+        if kind == "property of the query":  # what it is after, the same for all its documents
+            noise = 0.05 * rng.standard_normal(size.n_queries)
+            values = intent[:, quality] + noise[query]
+        elif kind == "irrelevant":
+            values = np.exp(rng.standard_normal(n))
+        else:
+            values = _from_signal(kind, signal, rng)
+            values[is_absent[:, column % len(STREAMS)]] = 0.0
         X[:, column] = np.round(values, 6)
     return X
+
+
+def _from_signal(kind: str, signal: F64, rng: np.random.Generator) -> F64:
+    """Return a feature of a kind that looks at a signal from the document."""
+    if kind == "count of terms":
+        return np.asarray(np.floor(np.exp(0.9 * signal + 1.0)))
+    if kind == "text score":  # as of BM25: never negative, a long tail
+        return np.asarray(np.logaddexp(0, 1.5 * signal) * 8)
+    if kind == "size":  # also counts of links: tails over several orders of magnitude
+        return np.asarray(np.exp(1.8 * signal + rng.uniform(2, 6)))
+    if kind == "ratio":
+        return np.asarray(logistic(signal))
+    return np.asarray(-20 + 4 * signal)  # log probabilities of a language model
