@@ -1,5 +1,5 @@
-"""A table that knows its numbers: the same cells as CSV, LaTeX, Markdown, in a terminal and on an
-HTML page.
+"""A table that knows its numbers: the same cells as plain text, CSV, LaTeX, Markdown and HTML, and
+in a terminal.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from tautrank.errors import DataError
 from tautrank.files import csv_text
@@ -33,6 +33,7 @@ class Column:
             spread, ...); by default one column of the same title.
         words: whether it holds text, which is aligned left; numbers are aligned right.
         high_first: whether the first click on the heading shows the highest values first.
+        width: the least number of characters in plain text.
 
     >>> Column("ndcg@5", ("ndcg@5", "spread")).fields
     ('ndcg@5', 'spread')
@@ -44,6 +45,7 @@ class Column:
     fields: tuple[str, ...] = ()
     words: bool = False
     high_first: bool = False
+    width: int = 0
 
     def __post_init__(self) -> None:
         if not self.fields:
@@ -99,11 +101,11 @@ class Table:
     note: str = ""
 
     def __post_init__(self) -> None:
-        for i, row in enumerate(self.rows):
-            found, expected = len(row), len(self.columns)
-            if found != expected:
+        for number, row in enumerate(self.rows):
+            if len(row) != len(self.columns):
                 raise DataError(
-                    f"rows: found {found} cells in row {i}; expected {expected}, one per column"
+                    f"rows: found {len(row)} cells in row {number};"
+                    f" expected {len(self.columns)}, one per column"
                 )
 
     @classmethod
@@ -120,17 +122,12 @@ class Table:
         mse,120
         xendcg,
         """
-        words = [
-            all(isinstance(row[i], str) for row in rows if i < len(row)) for i in range(len(titles))
-        ]
-        columns = tuple(
-            Column(title, words=word) for title, word in zip(titles, words, strict=True)
-        )
-        return cls(
-            columns,
-            tuple(tuple(Cell(_format_value(value), (value,)) for value in row) for row in rows),
-            note,
-        )
+        columns = []
+        for number, title in enumerate(titles):
+            values = [row[number] for row in rows if number < len(row)]
+            columns.append(Column(title, words=all(isinstance(value, str) for value in values)))
+        cells = [tuple(Cell(_format_value(value), (value,)) for value in row) for row in rows]
+        return cls(tuple(columns), tuple(cells), note)
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[Titled]], note: str = "") -> Table:
@@ -148,32 +145,55 @@ class Table:
         columns = tuple(column for column, _ in rows[0])
         return cls(columns, tuple(tuple(cell for _, cell in row) for row in rows), note)
 
+    def to_text(self, *, titles: bool = True) -> str:
+        """Return the table in plain text, columns two spaces apart, without its note.
+
+        Args:
+            titles: whether the first line has the headings.
+
+        >>> print(Table.of(["loss", "trees"], [["mse", 120], ["xendcg", 80]]).to_text())
+        loss    trees
+        mse       120
+        xendcg     80
+        """
+        lines = [[cell.text + cell.marks for cell in row] for row in self.rows]
+        if titles:
+            lines.insert(0, [column.title for column in self.columns])
+        widths = []
+        for number, column in enumerate(self.columns):
+            longest = max((len(line[number]) for line in lines), default=0)
+            widths.append(max(column.width, longest))
+        return "\n".join(self._text_line(line, widths) for line in lines)
+
+    def _text_line(self, texts: Sequence[str], widths: Sequence[int]) -> str:
+        """Return one line of plain text."""
+        padded = []
+        for column, text, width in zip(self.columns, texts, widths, strict=True):
+            padded.append(text.ljust(width) if column.words else text.rjust(width))
+        return "  ".join(padded).rstrip()
+
     def to_csv(self) -> str:
         """Return all values in full, one line per row after a line of headings; a missing value is
         an empty cell.
         """
-        head = [field for column in self.columns for field in column.fields]
-        rows = (
-            ["" if missing(value) else value for cell in row for value in cell.values]
-            for row in self.rows
-        )
-        return csv_text([head, *rows])
+        lines: list[list[Value]] = [[field for column in self.columns for field in column.fields]]
+        for row in self.rows:
+            values = [value for cell in row for value in cell.values]
+            lines.append(["" if is_missing(value) else value for value in values])
+        return csv_text(lines)
 
     def to_latex(self) -> str:
         """Return the table for a paper (booktabs), followed by its note as a comment."""
-        given = (
-            " & ".join(row) + r" \\" for row in self._lines(_LATEX, r"\textbf{{{}}}", "$^{{{}}}$")
-        )
-        head, *rows = (
-            re.sub(r"(?<!\w)-(?=[.\d])", "$-$", row) for row in given
-        )  # a minus sign is no hyphen
-        columns = (
-            r"\begin{tabular}{"
-            + "".join("l" if column.words else "r" for column in self.columns)
-            + "}"
-        )
-        lines = [columns, r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
-        return "\n".join([*lines, *(["% " + " ".join(self.note.split())] if self.note else []), ""])
+        head, *rows = [
+            _with_minus_signs(" & ".join(texts) + r" \\")
+            for texts in self._lines(_LATEX_ESCAPES, r"\textbf{{{}}}", "$^{{{}}}$")
+        ]
+        alignment = "".join("l" if column.words else "r" for column in self.columns)
+        lines = [rf"\begin{{tabular}}{{{alignment}}}", r"\toprule", head, r"\midrule", *rows]
+        lines += [r"\bottomrule", r"\end{tabular}"]
+        if self.note:
+            lines.append("% " + " ".join(self.note.split()))
+        return "\n".join([*lines, ""])
 
     def to_html(self) -> str:
         """Return the table in plain HTML, followed by its note."""
@@ -182,22 +202,35 @@ class Table:
 
     def to_markdown(self) -> str:
         """Return the table in Markdown, followed by its note."""
-        head, *rows = (
-            "| " + " | ".join(row) + " |"
-            for row in self._lines(_MARKDOWN, "**{}**", "<sup>{}</sup>")
-        )
-        lines = [head, "|" + "---|" * len(self.columns), *rows]
-        return "\n".join([*lines, "", *([self.note, ""] if self.note else [])])
+        head, *rows = [
+            f"| {' | '.join(texts)} |"
+            for texts in self._lines(_MARKDOWN_ESCAPES, "**{}**", "<sup>{}</sup>")
+        ]
+        lines = [head, "|" + "---|" * len(self.columns), *rows, ""]
+        if self.note:
+            lines += [self.note, ""]
+        return "\n".join(lines)
 
     def _lines(self, escapes: dict[int, str], bold: str, superscript: str) -> Iterator[list[str]]:
-        """The headings and the rows as text, marks included."""
+        """Yield the headings and the rows as text, marks included.
+
+        Args:
+            escapes: what stands for characters that the form would read.
+            bold, superscript: a format for each.
+        """
         yield [column.title.translate(escapes) for column in self.columns]
         for row in self.rows:
-            texts = (
-                (bold if c.style == "bold" else "{}").format(c.text.translate(escapes)) for c in row
-            )
-            marks = (superscript.format(c.marks.translate(escapes)) if c.marks else "" for c in row)
-            yield [text + mark for text, mark in zip(texts, marks, strict=True)]
+            texts = []
+            for cell in row:
+                text = cell.text.translate(escapes)
+                if cell.style == "bold":
+                    text = bold.format(text)
+                if cell.marks:
+                    text += superscript.format(cell.marks.translate(escapes))
+                texts.append(text)
+            yield texts
+
+    # ---- In a terminal
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
@@ -210,89 +243,124 @@ class Table:
         the first column.
         """
         room = options.max_width
-        bounds = [self._widths(i, room) for i in range(len(self.columns))]
-        leading = [*range(len(bounds))][
-            : next((i for i, each in enumerate(self.columns) if not each.words), 0) or 1
-        ]
+        bounds = [self._bounds(number, room) for number in range(len(self.columns))]
+        leading = self._leading()
         parts = [leading]
-        for i in range(len(leading), len(bounds)):
-            wider = [*parts[-1], i]
-            if parts[-1] == leading or sum(bounds[j][0] for j in wider) <= _inside(
-                room, len(wider)
-            ):
+        for number in range(len(leading), len(bounds)):
+            wider = [*parts[-1], number]
+            least = sum(bounds[member].least for member in wider)
+            if parts[-1] == leading or least <= _room_inside(room, len(wider)):
                 parts[-1] = wider
             else:
-                parts.append([*leading, i])
+                parts.append([*leading, number])
         for part in parts:
-            yield self._rich({i: bounds[i] for i in part}, _inside(room, len(part)))
+            part_bounds = {number: bounds[number] for number in part}
+            yield self._rich(part_bounds, _room_inside(room, len(part)))
 
-    def _widths(self, i: int, room: int) -> tuple[int, int]:
-        """The least and the full width of a column in a terminal."""
-        column, texts = (
-            self.columns[i],
-            "\n".join(row[i].text + row[i].marks for row in self.rows).split("\n"),
-        )
-        breakable = [column.title, *(texts if column.words else [])]
-        words = max(len(word) for text in breakable for word in (text.split() or [""]))
-        whole = 0 if column.words else max(map(len, texts), default=0)
-        return max(min(words, room // 3), whole), max(map(len, [column.title, *texts]))
-
-    def _rich(self, shown: dict[int, tuple[int, int]], room: int) -> rich.table.Table:
-        """Lay some of the columns out, given the least and the full width of each, in the room
-        there is for all.
+    def _leading(self) -> list[int]:
+        """Return the columns that every part of a table begins with, so that it says which rows it
+        shows.
         """
+        n_words = 0
+        while n_words < len(self.columns) and self.columns[n_words].words:
+            n_words += 1
+        are_all_words = n_words == len(self.columns)
+        return list(range(n_words if n_words and not are_all_words else 1))
+
+    def _bounds(self, number: int, room: int) -> _Bounds:
+        """Return the least and the full width of a column in a terminal."""
+        column = self.columns[number]
+        cells = [row[number] for row in self.rows]
+        lines = "\n".join(cell.text + cell.marks for cell in cells).split("\n")
+        full = max(len(line) for line in [column.title, *lines])
+        breakable = [column.title, *lines] if column.words else [column.title]
+        longest_word = max(len(word) for text in breakable for word in [*text.split(), ""])
+        least = min(longest_word, room // 3)
+        if not column.words:
+            least = max(least, *(len(line) for line in lines))
+        return _Bounds(least, full)
+
+    def _rich(self, bounds: dict[int, _Bounds], room: int) -> rich.table.Table:
+        """Lay out some of the columns, by number, in the room there is for all of them."""
         # Rich takes a tenth of a second to import: not before something is printed with it.
         from rich import box
         from rich.markup import escape
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        # The widest columns are wrapped, to the same width where there are several.
-        for most in range(max(full for _, full in shown.values()), -1, -1):
-            widths = [min(full, max(least, most)) for least, full in shown.values()]
-            if sum(widths) <= room:
-                break
         table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
-        for i, width in zip(shown, widths, strict=True):
-            justify: Literal["left", "right"] = "left" if self.columns[i].words else "right"
-            table.add_column(
-                escape(self.columns[i].title), justify=justify, width=width, overflow="fold"
-            )
+        widths = _widths(list(bounds.values()), room)
+        for number, width in zip(bounds, widths, strict=True):
+            column = self.columns[number]
+            justify: Literal["left", "right"] = "left" if column.words else "right"
+            table.add_column(escape(column.title), justify=justify, width=width, overflow="fold")
         for row in self.rows:
-            texts = (
-                Text(row[i].text + row[i].marks.translate(_SUPERSCRIPT), style=row[i].style)
-                for i in shown
+            cells = [row[number] for number in bounds]
+            table.add_row(
+                *(
+                    Text(cell.text + cell.marks.translate(_SUPERSCRIPT), cell.style)
+                    for cell in cells
+                )
             )
-            table.add_row(*texts)
         return table
 
 
-def _inside(room: int, columns: int) -> int:
-    """The room for the columns of a table: three characters between them and one on either side are
-    taken.
+class _Bounds(NamedTuple):
+    """The least and the full width of a column in a terminal, in characters."""
+
+    least: int
+    full: int
+
+
+def _widths(bounds: Sequence[_Bounds], room: int) -> list[int]:
+    """Return the widths of columns that fit: the widest are wrapped, to the same width where there
+    are several.
     """
-    return room - 3 * columns + 1
+    widest = max(bound.full for bound in bounds)
+    for limit in range(widest, -1, -1):
+        widths = [min(bound.full, max(bound.least, limit)) for bound in bounds]
+        if sum(widths) <= room:
+            break
+    return widths
 
 
-def missing(value: Value) -> bool:
+def _room_inside(room: int, n_columns: int) -> int:
+    """Return the room for the columns of a table: three characters between them and one on either
+    side are taken.
+    """
+    return room - 3 * n_columns + 1
+
+
+def _with_minus_signs(text: str) -> str:
+    """Return a row in LaTeX with minus signs before numbers, which are no hyphens."""
+    return re.sub(r"(?<!\w)-(?=[.\d])", "$-$", text)
+
+
+def is_missing(value: Value) -> bool:
     """Return whether there is no value: None, or NaN."""
     return value is None or value != value  # NaN is not equal to itself
 
 
 def _format_value(value: Value) -> str:
-    if missing(value):
+    if is_missing(value):
         return ""
     return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
 _SUPERSCRIPT = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖᵠʳˢᵗᵘᵛʷˣʸᶻ")
-_TEXT = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less", ">": "greater"}
-_LATEX = str.maketrans(
-    {character: rf"\text{name}{{}}" for character, name in _TEXT.items()}
+_LATEX_NAMES = {
+    "\\": "backslash",
+    "~": "asciitilde",
+    "^": "asciicircum",
+    "<": "less",
+    ">": "greater",
+}
+_LATEX_ESCAPES = str.maketrans(
+    {character: rf"\text{name}{{}}" for character, name in _LATEX_NAMES.items()}
     | {character: rf"\{character}" for character in "&%#_{}$"}
     | {"±": r"$\pm$", "\n": " "}
 )
-_MARKDOWN = str.maketrans({"&": "&amp;", "<": "&lt;", "|": r"\|", "\n": " "})
+_MARKDOWN_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", "|": r"\|", "\n": " "})
 
 
 # ---- Cells that several tables have: text, numbers, means with deviations, p-values
@@ -355,11 +423,11 @@ def mean_text(mean: Value, spread: Value) -> str:
     >>> mean_text(0.5, 0.0123), mean_text(0.5, float("nan")), mean_text(None, None)
     ('0.5000 ±.0123', '0.5000', '-')
     """
-    if missing(mean):
+    if is_missing(mean):
         return "-"
-    return f"{mean:.4f}" + ("" if missing(spread) else _without_zero(f" ±{spread:.4f}", spread))
+    return f"{mean:.4f}" + ("" if is_missing(spread) else _without_zero(f" ±{spread:.4f}", spread))
 
 
 def _without_zero(text: str, value: Value) -> str:
     """Drop the zero before the decimal point, which every share has."""
-    return "-" if missing(value) else re.sub(r"^( ±|[+-])?0\.", r"\1.", text)
+    return "-" if is_missing(value) else re.sub(r"^( ±|[+-])?0\.", r"\1.", text)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 from tautrank.errors import DataError, OptionError, counted
 from tautrank.files import PathLike, also_written
 from tautrank.report.plotly_script import plotly_javascript
-from tautrank.tables import Cell, Column, Table, missing
+from tautrank.tables import Cell, Column, Table, is_missing
 
 _LONG_TEXT = 30  # from this length on, the text of a cell is a sentence rather than a name
 
@@ -314,7 +314,7 @@ def _body_cell(column: Column, cell: Cell) -> str:
     long = " long" if len(cell.text) > _LONG_TEXT else ""
     words = f' class="words{long}"' if column.words else ""
     # A cell without a key, for a missing value, comes last.
-    key = "" if missing(cell.values[0]) else f' data-key="{html.escape(str(cell.values[0]))}"'
+    key = "" if is_missing(cell.values[0]) else f' data-key="{html.escape(str(cell.values[0]))}"'
     marks = f"<sup>{html.escape(cell.marks)}</sup>" if cell.marks else ""
     text = html.escape(cell.text)
     return f"<td{words}{key}>{f'<strong>{text}</strong>' if cell.style == 'bold' else text}{marks}</td>"
