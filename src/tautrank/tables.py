@@ -195,10 +195,14 @@ class Table:
             lines.append("% " + " ".join(self.note.split()))
         return "\n".join([*lines, ""])
 
-    def to_html(self) -> str:
-        """Return the table in plain HTML, followed by its note."""
+    def to_html(self, *, titles: bool = True) -> str:
+        """Return the table in plain HTML, followed by its note.
+
+        Args:
+            titles: whether the first row has the headings.
+        """
         head, *rows = self._lines({}, "{}", " {}")
-        return html_table(head, rows, self.note)
+        return html_table(head if titles else (), rows, self.note)
 
     def to_markdown(self) -> str:
         """Return the table in Markdown, followed by its note."""

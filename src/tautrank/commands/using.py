@@ -24,6 +24,7 @@ from tautrank.data.trec import csv_lines, run_lines
 from tautrank.errors import OptionError, counted
 from tautrank.files import require_writable, write_whole
 from tautrank.metrics import METRICS, TOOLS
+from tautrank.tables import Cell, Column, Table
 
 data_app = options.group("Inspect ranking data.")
 model_app = options.group("Inspect models.")
@@ -297,11 +298,20 @@ def model_info(model: Path = options.MODEL, as_json: bool = options.AS_JSON) -> 
                 say(f"{part} {name}  {sparkline(values)}  {values[0]:.4f} to {values[-1]:.4f}")
     if ranker.best_score_ is not None:
         say(f"validation value {ranker.best_score_:.4f} with {ranker.best_iteration_} trees")
-    width = max((len(name) for name, _ in top[:_MOST_FEATURES]), default=0)
-    for name, gain in top[:_MOST_FEATURES]:
-        say(f"  {name:<{width}}  {gain:6.1%}  {'█' * round(40 * gain / top[0][1])}")
+    for line in _feature_lines(top[:_MOST_FEATURES]):
+        say(f"  {line}")
     if len(top) > _MOST_FEATURES:
         say(f"  and {len(top) - _MOST_FEATURES} more features")
+
+
+def _feature_lines(gains: Sequence[tuple[str, float]]) -> list[str]:
+    """Return a line per feature, the one with the largest gain first: its gain, and a bar."""
+    rows = []
+    for name, gain in gains:
+        bar = "█" * round(40 * gain / gains[0][1])
+        rows.append((Cell(name), Cell(f"{gain:.1%}"), Cell(bar)))
+    columns = (Column("feature", words=True), Column("gain", width=6), Column("", words=True))
+    return Table(columns, tuple(rows)).to_text(titles=False).splitlines()
 
 
 def size_of(ranker: Any) -> str:

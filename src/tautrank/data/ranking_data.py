@@ -17,7 +17,8 @@ from tautrank.data.arrays import Queries, checked_ids, offsets_from_sizes
 from tautrank.data.frames import Levels, as_frame, column_numbers, is_numeric
 from tautrank.data.summary import DataSummary, summarise
 from tautrank.errors import DataError, OptionError, TautrankWarning, counted, unknown
-from tautrank.notebooks import html_table, pandas
+from tautrank.notebooks import pandas
+from tautrank.tables import Table
 
 Names = tuple[str, ...] | None
 
@@ -275,7 +276,8 @@ class RankingData:
             "documents": self.n_documents,
             "features": self.n_features,
         }
-        return html_table((), [(what, f"{count:,}") for what, count in counts.items()])
+        rows = [[name, f"{count:,}"] for name, count in counts.items()]
+        return Table.of(["", ""], rows).to_html(titles=False)
 
     def subset(self, queries: Any) -> RankingData:
         """Return the data of some queries, in the order given.

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tautrank.arrays import F32, I64, Array, query_of
-from tautrank.notebooks import html_table
+from tautrank.tables import Table
 
 _MOST_LABELS_LISTED = 20
 
@@ -89,12 +89,13 @@ class DataSummary:
         ]
 
     def _repr_html_(self) -> str:
-        return html_table((), self.rows())
+        return self._table().to_html(titles=False)
 
     def __str__(self) -> str:
-        rows = self.rows()
-        width = max(len(name) for name, _ in rows)
-        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+        return self._table().to_text(titles=False)
+
+    def _table(self) -> Table:
+        return Table.of(["", ""], self.rows())
 
 
 def summarise(X: Any, labels: F32, offsets: I64) -> DataSummary:

@@ -24,7 +24,8 @@ from tautrank.json_values import or_none
 from tautrank.metrics.ordering import TIES
 from tautrank.metrics.other_tools import preset, respelled
 from tautrank.names import Registry, changed_options, write_name
-from tautrank.notebooks import html_table, pandas
+from tautrank.notebooks import pandas
+from tautrank.tables import Cell, Column, Table
 
 EMPTY = {"skip": math.nan, "zero": 0.0, "one": 1.0}
 """Value of a query without a relevant document."""
@@ -390,27 +391,29 @@ class Evaluation:
         names = [str(metric) for metric in self.metrics]
         return pandas().DataFrame(self.values.T, index=self.qids, columns=names)
 
-    def _rows(self) -> list[tuple[str, str, str, str]]:
-        """Return the name, mean, standard error and number of skipped queries of each metric as
-        text.
+    def _table(self, error: str) -> Table:
+        """Return the table of means.
+
+        Args:
+            error: the heading of the standard errors.
         """
         rows = []
         for i, metric in enumerate(self.metrics):
-            mean, error = f"{self.mean(i):.4f}", f"{self.standard_error(i):.4f}"
-            rows.append((str(metric), mean, error, str(self.skipped(i))))
-        return rows
+            texts = (str(metric), f"{self.mean(i):.4f}", f"{self.standard_error(i):.4f}")
+            rows.append((*map(Cell, texts), Cell(str(self.skipped(i)))))
+        columns = (
+            Column("metric", words=True),
+            Column("mean", width=8),
+            Column(error, width=7),
+            Column("skipped"),
+        )
+        return Table(columns, tuple(rows), f"{self.qids.size:,} queries")
 
     def __repr__(self) -> str:
-        rows = [("metric", "mean", "error", "skipped"), *self._rows()]
-        width = max(len(str(metric)) for metric in self.metrics)
-        lines = []
-        for name, mean, error, skipped in rows:
-            lines.append(f"{name:<{width}}  {mean:>8}  {error:>7}  {skipped:>7}")
-        return "\n".join(lines)
+        return self._table("error").to_text()
 
     def _repr_html_(self) -> str:
-        titles = ("metric", "mean", "std. error", "skipped")
-        return html_table(titles, self._rows(), f"{self.qids.size:,} queries")
+        return self._table("std. error").to_html()
 
     def to_dict(self) -> dict[str, Any]:
         """Return means, standard errors and counts as plain values; JSON has no NaN, so it becomes

@@ -14,7 +14,8 @@ from tautrank.arguments import whole
 from tautrank.arrays import F64, I64, Array
 from tautrank.errors import DataError
 from tautrank.json_values import to_json
-from tautrank.notebooks import html_table, pandas
+from tautrank.notebooks import pandas
+from tautrank.tables import Cell, Column, Table
 
 _SHOWN, _MOST_NAMED = 20, 4  # documents of a table in a notebook, and features of each
 
@@ -68,12 +69,15 @@ class Ranking:
         return pandas().DataFrame(columns)
 
     def _repr_html_(self) -> str:
-        named = self.document if self.doc_id is None else self.doc_id
-        lines = zip(
-            self.qid, self.rank, named, map("{:.6g}".format, self.score[:_SHOWN]), strict=False
-        )
+        documents = self.document if self.doc_id is None else self.doc_id
+        columns = (self.qid, self.rank, documents, self.score)
+        rows = []
+        for qid, rank, document, score in zip(
+            *(column[:_SHOWN] for column in columns), strict=True
+        ):
+            rows.append([str(qid), str(rank), str(document), f"{score:.6g}"])
         more = f"and {len(self) - _SHOWN:,} more" if len(self) > _SHOWN else ""
-        return html_table(("qid", "rank", "document", "score"), lines, more)
+        return Table.of(["qid", "rank", "document", "score"], rows, more).to_html()
 
     def __len__(self) -> int:
         return int(self.document.size)
@@ -192,20 +196,23 @@ class Explanation:
         Args:
             most: the number of documents to show; None for all.
         """
-        rows = self._rows(most)
-        width = max((len(document) for document, *_ in rows), default=0)
-        return "\n".join(
-            f"{document:>{width}}  {score}  {parts}" for document, score, parts in rows
-        )
+        return self._table(most).to_text(titles=False)
 
-    def _rows(self, most: int | None) -> list[tuple[str, str, str]]:
+    def _table(self, most: int | None) -> Table:
+        """Return a row per document, the best first; `most` of them, or all."""
+        columns = (
+            Column("document"),
+            Column("score"),
+            Column("largest contributions", words=True),
+        )
         rows = []
         for document in (-self.scores).argsort(kind="stable")[:most]:
             parts = self.contributions[document]
             largest = [at for at in (-abs(parts)).argsort(kind="stable")[:_MOST_NAMED] if parts[at]]
             named = ", ".join(f"{self.features[at]} {parts[at]:+.4f}" for at in largest)
-            rows.append((str(self.documents[document]), f"{self.scores[document]:+.4f}", named))
-        return rows
+            texts = (str(self.documents[document]), f"{self.scores[document]:+.4f}", named)
+            rows.append(tuple(map(Cell, texts)))
+        return Table(columns, tuple(rows), self._note())
 
     def _note(self) -> str:
         more = (
@@ -219,9 +226,7 @@ class Explanation:
         return f"{self.to_text(_SHOWN)}\n{self._note()}"
 
     def _repr_html_(self) -> str:
-        return html_table(
-            ("document", "score", "largest contributions"), self._rows(_SHOWN), self._note()
-        )
+        return self._table(_SHOWN).to_html()
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,28 +271,33 @@ class Difference:
         return pandas().DataFrame(columns, index=list(self.features))
 
     def __str__(self) -> str:
-        titles, rows, answer = self._table()
-        width = max(map(len, ("feature", *self.features)))
-        lines = [f"{name:<{width}}  {a:>12}  {b:>12}  {d:>10}" for name, a, b, d in (titles, *rows)]
-        return "\n".join([*lines, answer])
+        table = self._table()
+        return f"{table.to_text()}\n{table.note}"
 
     def _repr_html_(self) -> str:
-        return html_table(*self._table())
+        return self._table().to_html()
 
-    def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]], str]:
-        """The headings, a row for each feature that differs and one for the scores, and what would
-        swap the two.
+    def _table(self) -> Table:
+        """Return a row for each feature that differs and one for the scores, and as its note what
+        would swap the two documents.
         """
         rows = zip(
             self.features, self.values_above, self.values_below, self.differences, strict=True
         )
         scores = ("score", self.score_above, self.score_below, self.score_above - self.score_below)
-        shown = (*(row for row in rows if row[-1] != 0), scores)
-        lines: list[tuple[str, ...]] = [
-            (name, f"{a:.6g}", f"{b:.6g}", f"{d:+.4f}") for name, a, b, d in shown
-        ]
+        cells = []
+        for name, above, below, difference in [*(row for row in rows if row[-1] != 0), scores]:
+            texts = (name, f"{above:.6g}", f"{below:.6g}", f"{difference:+.4f}")
+            cells.append(tuple(map(Cell, texts)))
+        longest_name = max(len(name) for name in ("feature", *self.features))
+        columns = (
+            Column("feature", words=True, width=longest_name),
+            Column(str(self.above), width=12),
+            Column(str(self.below), width=12),
+            Column("difference"),
+        )
         answer = f"No value of {self.above} would put {self.below} above it."
         if self.score_after is not None:
             named = ", ".join(self.changes)
             answer = f"With {named} of {self.above}, {self.below} would have the score {self.score_after:.6g}."
-        return ("feature", str(self.above), str(self.below), "difference"), lines, answer
+        return Table(columns, tuple(cells), answer)
