@@ -26,6 +26,7 @@ import numpy as np
 
 import tautrank as tr
 from bench.golden_results import COMMANDS
+from tautrank.data import write_letor
 
 HERE = str(Path(tr.__file__).parents[1])
 LOSSES = (
@@ -144,7 +145,7 @@ def write_files(folder: Path) -> None:
     import lightgbm
 
     data = tr.simulate.simulate_web_search(300, n_features=40, mean_length=70, seed=0)
-    tr.write_letor(data.subset(range(60)), folder / "data.txt")
+    write_letor(data.subset(range(60)), folder / "data.txt")
     n_lines = (folder / "data.txt").read_bytes().count(b"\n")
     (folder / "scores.txt").write_text("".join(f"{line % 97}\n" for line in range(n_lines)))
     X = np.ascontiguousarray(data.X[:20_000])

@@ -22,7 +22,7 @@ def data_folder() -> Path:
 def folds_of(name: str, folds: int = 5) -> list[Splits]:
     """The first folds of a data set in five parts."""
     folder = data_folder() / name
-    return [tr.read_folder(folder, fold) for fold in tr.list_folds(folder)[:folds]]
+    return [tr.data.read_folder(folder, fold) for fold in tr.data.list_folds(folder)[:folds]]
 
 
 def simulated() -> list[Splits]:

@@ -24,6 +24,7 @@ import numpy as np
 
 import tautrank as tr
 from bench.golden_results import studies, texts
+from tautrank.data import read_streamed, write_letor
 
 Cases = Iterator[tuple[str, Any]]
 """Names of cases and what is hashed: arrays, bytes, text, numbers, or lists and dictionaries of
@@ -355,8 +356,8 @@ def _ways_to_read() -> Cases:
     train, valid = training_data()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "train.txt"
-        tr.write_letor(train, file)
-        streamed = tr.read_streamed(file)
+        write_letor(train, file)
+        streamed = read_streamed(file)
         yield "streamed", _contents(tr.Ranker("xendcg", **TRAINING), streamed, valid)
         yield from _on_two_workers(train, valid, Path(folder))
         yield "continued", _continued(train, valid)

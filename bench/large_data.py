@@ -63,7 +63,7 @@ def streamed(path: str, trees: str, memory: str) -> None:
     import tautrank as tr
 
     start = time.perf_counter()
-    data = tr.read_streamed(path, memory=memory or None)
+    data = tr.data.read_streamed(path, memory=memory or None)
     ranker = tr.Ranker(n_estimators=int(trees), **TRAINED).fit(data)
     _print(ranker, time.perf_counter() - start)
 
@@ -75,7 +75,7 @@ def held(path: str, trees: str) -> None:
     import tautrank as tr
 
     start = time.perf_counter()
-    data = tr.RankingData.concat([tr.read_parquet(each) for each in sorted(glob.glob(path))])
+    data = tr.RankingData.concat([tr.data.read_parquet(each) for each in sorted(glob.glob(path))])
     ranker = tr.Ranker(n_estimators=int(trees), **TRAINED).fit(data)
     _print(ranker, time.perf_counter() - start)
 

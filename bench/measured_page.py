@@ -156,7 +156,7 @@ def steps(result: Comparison, pairs: Sequence[tuple[int, int]]) -> Lines:
             for values in (test.differences, test.low, test.high, test.p_values, test.adjusted)
         )
         later, before = (result.systems[system].values[str(m)].mean(axis=0) for system in (j, i))
-        one_tailed = tr.paired_t_test(later, before, alternative="greater").p_value
+        one_tailed = tr.significance.paired_t_test(later, before, alternative="greater").p_value
         yield (
             f"- {result.systems[j].name} minus {result.systems[i].name}: {difference:+.4f} (95 % interval "
             f"{low:+.4f} to {high:+.4f}), p = {p:.2g} ({adjusted:.2g} after Holm); the paper's one-tailed t-test over "

@@ -224,7 +224,7 @@ def resampling(arguments: argparse.Namespace) -> Lines:
                 if scenario == "equal":
                     d = np.nanmean(values[0] - values[1], axis=1)
                     pair = [
-                        tr.corrected_resampled_t_test(d + by, test_fraction=0.2)
+                        tr.significance.corrected_resampled_t_test(d + by, test_fraction=0.2)
                         for by in (0.0, TRUE)
                     ]
                     corrected += [test.p_value < LEVEL for test in pair]
@@ -252,7 +252,8 @@ def themselves(arguments: argparse.Namespace) -> Lines:
     values = trained("mq2007", tuple(loss for loss in TWICE for _ in range(2)), 5)
     together = systems_test(values)
     plain = [
-        tr.paired_t_test(values[i, 0], values[i + 1, 0]).p_value for i in range(0, len(values), 2)
+        tr.significance.paired_t_test(values[i, 0], values[i + 1, 0]).p_value
+        for i in range(0, len(values), 2)
     ]
     yield f"""\
 ## The same loss twice

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.data_sets import data_folder
 from bench.side_by_side import Claims
-from tautrank import write_letor
+from tautrank.data import write_letor
 from tautrank.simulate import simulate_web_search
 
 _IMPORT_SECONDS = 0.5

@@ -25,6 +25,7 @@ FETCHED = {
 }
 PUBLIC = ("tautrank", "tautrank.data", "tautrank.losses", "tautrank.metrics", "tautrank.simulate")
 PUBLIC += ("tautrank.theory", "tautrank.checks", "tautrank.ranker", "tautrank.experiments")
+PUBLIC += ("tautrank.significance", "tautrank.compat")
 
 
 @pytest.fixture(scope="module")

@@ -1,24 +1,20 @@
 """Learning to rank that optimises the ranking metric itself.
 
-The names below are the public interface; everything else may change. Importing this module compiles
-nothing and imports no optional dependency.
+The public interface is `__all__` of this module and of its rooms, such as `tautrank.data`;
+everything else may change. Importing this module compiles nothing and imports no optional
+dependency.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tautrank import checks, losses, metrics, simulate, theory
+    from tautrank import checks, data, losses, metrics, significance, simulate, theory
+    from tautrank import compat as compat
     from tautrank.data.distributed import read_distributed
-    from tautrank.data.folders import Splits, list_folds, read_folder
     from tautrank.data.letor import read_letor
-    from tautrank.data.letor_writer import write_letor
     from tautrank.data.ranking_data import RankingData
-    from tautrank.data.reading import read_scores
-    from tautrank.data.streamed import read_streamed
-    from tautrank.data.summary import DataSummary
-    from tautrank.data.table_files import read_csv, read_parquet
-    from tautrank.data.trec import judge_run, read_qrels, read_run
+    from tautrank.data.reading import read
     from tautrank.engines.langevin import Langevin
     from tautrank.errors import (
         DataError,
@@ -38,48 +34,47 @@ if TYPE_CHECKING:
     from tautrank.ranker import ListFeatures
     from tautrank.ranker.estimator import Ranker
     from tautrank.report.side_by_side import side_by_side
-    from tautrank.significance.paired import (
-        bootstrap_interval,
-        corrected_resampled_t_test,
-        holm,
-        paired_t_test,
-        randomisation_test,
-    )
     from tautrank.significance.systems import systems_test
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # Every name is imported when it is first asked for: a command that only says what is wrong needs
 # few of them.
-_MODULES = ("checks", "compat", "losses", "metrics", "simulate", "theory")
-_NAMES = {
-    "data": "DataSummary RankingData Splits judge_run list_folds read_csv read_folder read_letor read_parquet "
-    "read_qrels read_run read_scores read_streamed write_letor",
-    "data.distributed": "read_distributed",
-    "engines.langevin": "Langevin",
-    "errors": "DataError MissingDependencyError OptionError TautrankError TautrankWarning",
-    "experiments.compare": "compare",
-    "experiments.compare_runs": "compare_runs",
-    "experiments.result": "Result",
-    "experiments.tune": "tune",
-    "export": "export_model",
-    "losses": "loss",
-    "losses.torch_loss": "torch_loss",
-    "metrics": "Evaluation Metric evaluate metric",
-    "ranker": "ListFeatures",
-    "ranker.estimator": "Ranker",
-    "report.side_by_side": "side_by_side",
-    "significance.paired": "bootstrap_interval corrected_resampled_t_test holm paired_t_test randomisation_test",
-    "significance.systems": "systems_test",
+_ROOMS = ("checks", "compat", "data", "losses", "metrics", "significance", "simulate", "theory")
+_MODULE_OF_NAME = {
+    "DataError": "errors",
+    "Evaluation": "metrics",
+    "Langevin": "engines.langevin",
+    "ListFeatures": "ranker",
+    "Metric": "metrics",
+    "MissingDependencyError": "errors",
+    "OptionError": "errors",
+    "Ranker": "ranker.estimator",
+    "RankingData": "data",
+    "Result": "experiments.result",
+    "TautrankError": "errors",
+    "TautrankWarning": "errors",
+    "compare": "experiments.compare",
+    "compare_runs": "experiments.compare_runs",
+    "evaluate": "metrics",
+    "export_model": "export",
+    "loss": "losses",
+    "metric": "metrics",
+    "read": "data",
+    "read_distributed": "data.distributed",
+    "read_letor": "data",
+    "side_by_side": "report.side_by_side",
+    "systems_test": "significance",
+    "torch_loss": "losses.torch_loss",
+    "tune": "experiments.tune",
 }
-_LATER = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
+    if name in _ROOMS:
         return importlib.import_module(f"tautrank.{name}")
-    if name in _LATER:
-        return getattr(importlib.import_module(f"tautrank.{_LATER[name]}"), name)
+    if name in _MODULE_OF_NAME:
+        return getattr(importlib.import_module(f"tautrank.{_MODULE_OF_NAME[name]}"), name)
     raise AttributeError(f"module 'tautrank' has no attribute '{name}'")
 
 
@@ -89,7 +84,6 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "DataError",
-    "DataSummary",
     "Evaluation",
     "Langevin",
     "ListFeatures",
@@ -99,39 +93,26 @@ __all__ = [
     "Ranker",
     "RankingData",
     "Result",
-    "Splits",
     "TautrankError",
     "TautrankWarning",
-    "bootstrap_interval",
     "checks",
     "compare",
     "compare_runs",
-    "corrected_resampled_t_test",
+    "data",
     "evaluate",
     "export_model",
-    "holm",
-    "judge_run",
-    "list_folds",
     "loss",
     "losses",
     "metric",
     "metrics",
-    "paired_t_test",
-    "randomisation_test",
-    "read_csv",
+    "read",
     "read_distributed",
-    "read_folder",
     "read_letor",
-    "read_parquet",
-    "read_qrels",
-    "read_run",
-    "read_scores",
-    "read_streamed",
     "side_by_side",
+    "significance",
     "simulate",
     "systems_test",
     "theory",
     "torch_loss",
     "tune",
-    "write_letor",
 ]

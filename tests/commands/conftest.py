@@ -20,7 +20,7 @@ def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("search")
     data = tr.simulate.simulate_web_search(60, n_features=16, mean_length=12, seed=1)
     for name, part in zip(("train", "valid", "test"), data.split([0.5, 0.2, 0.3]), strict=True):
-        tr.write_letor(part, folder / f"{name}.txt")
+        tr.data.write_letor(part, folder / f"{name}.txt")
     return folder
 
 

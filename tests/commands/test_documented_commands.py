@@ -160,7 +160,7 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = tr.simulate.simulate_web_search(40, n_features=16, mean_length=8, seed=1)
     parts = dict(zip(("train", "vali", "test"), data.split([0.5, 0.25, 0.25]), strict=True))
     for name, part in parts.items():
-        tr.write_letor(part, folder / f"{name}.txt")
+        tr.data.write_letor(part, folder / f"{name}.txt")
         frame = pd.DataFrame(part.X, columns=[f"feature{i}" for i in range(part.n_features)])
         frame = frame.assign(label=part.labels, query_id=np.repeat(part.qids, part.sizes))
         frame.to_csv(folder / f"{name}.csv", index=False)

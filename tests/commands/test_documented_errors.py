@@ -39,7 +39,7 @@ FILES: dict[str, bytes] = {
     "train.txt: found an empty file; expected lines such as '2 qid:1 1:0.5'": b"",
     "train.txt: the gzip data ends too early; expected a complete file (is it truncated?)": gzip.compress(b"1 qid:1 1:1\n" * 1000)[:-12],
     "train.txt: is a zip archive; expected text (unpack it first)": b"PK\x03\x04....",
-    "train.txt: is a Parquet file; expected LETOR text (tautrank.read_parquet reads it)": b"PAR1....",
+    "train.txt: is a Parquet file; expected LETOR text (tautrank.data.read_parquet reads it)": b"PAR1....",
 }  # fmt: skip
 
 Y, QID = np.tile([0, 1, 2], 40), np.repeat(np.arange(40), 3)
@@ -160,7 +160,7 @@ def study_twice() -> None:
 CALLS: dict[str, Callable[[], object]] = {
     "train.txt.query: the group sizes add up to 3, but train.txt has 2 documents; expected the same number": lambda: beside("1 1:1\n0 1:2\n", "1\n2\n"),
     "train.txt.query: the group sizes disagree with the 'qid:' of train.txt; expected them to agree (delete the one out of date)": lambda: beside("1 qid:1 1:1\n0 qid:1 1:2\n", "1\n1\n"),
-    "MSLR: found no known data set; expected Fold1/, set1.train.txt, S1.txt to S5.txt, part1.txt to part5.txt or train.txt in it": lambda: tr.read_folder(write("MSLR/notes", "").parent),
+    "MSLR: found no known data set; expected Fold1/, set1.train.txt, S1.txt to S5.txt, part1.txt to part5.txt or train.txt in it": lambda: tr.data.read_folder(write("MSLR/notes", "").parent),
     "train.csv: label: unknown column 'label'; did you mean 'labels'? (known: labels, query)": lambda: table("train.csv", "labels,query\n1,1\n"),
     "train.csv: column 'title' has the type string; expected numbers": lambda: read_csv(write("train.csv", "label,query,title\n1,1,x\n"), qid="query", features=["title"]),
     "train.csv: column 'label' has 3 empty cells; expected a label in every row": lambda: table("train.csv", "label,query,f\n" + ",1,1\n" * 3 + "1,1,1\n"),

@@ -42,7 +42,7 @@ def run(capsys, *arguments) -> tuple[int, str, str]:
 @pytest.fixture
 def letor(tmp_path):
     data = tr.simulate.simulate_web_search(25, n_features=16, mean_length=8, seed=2)
-    tr.write_letor(data, tmp_path / "data.txt")
+    tr.data.write_letor(data, tmp_path / "data.txt")
     return tmp_path / "data.txt"
 
 

@@ -196,9 +196,9 @@ def test_train_evaluate_and_rank(search, capsys):
     assert json.loads(out)["metrics"]["ndcg@5"]["mean"] == expected
 
     assert run(capsys, "rank test.txt --model m -o scores.txt")[0] == 0
-    np.testing.assert_array_equal(tr.read_scores("scores.txt"), ranker.predict(test))
+    np.testing.assert_array_equal(tr.data.read_scores("scores.txt"), ranker.predict(test))
     assert run(capsys, "rank test.txt --model m -o run.trec --format trec")[0] == 0
-    ranked = tr.read_run("run.trec")
+    ranked = tr.data.read_run("run.trec")
     assert list(ranked) == [str(q) for q in test.qids]
     assert [line.split()[3] for line in Path("run.trec").read_text().splitlines()][:3] == [
         "1",
@@ -218,8 +218,8 @@ def test_ranking_a_file_with_scattered_rows_keeps_the_order_of_its_lines(search,
     assert code == 0
     assert "gathered" in err
     run(capsys, "rank test.txt --model m -o t.txt")
-    by_line = dict(zip(lines, tr.read_scores("t.txt"), strict=True))
-    assert tr.read_scores("s.txt").tolist() == [by_line[line] for line in shuffled]
+    by_line = dict(zip(lines, tr.data.read_scores("t.txt"), strict=True))
+    assert tr.data.read_scores("s.txt").tolist() == [by_line[line] for line in shuffled]
 
 
 def test_text_with_fewer_features_than_the_model_is_said(search, capsys):

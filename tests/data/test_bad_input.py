@@ -68,7 +68,7 @@ FILES: dict[str, tuple[bytes, str]] = {
     "zip archive": (b"PK\x03\x04....", "{f}: is a zip archive; expected text (unpack it first)"),
     "zstd": (b"\x28\xb5\x2f\xfd....", "{f}: is zstd-compressed; expected plain text, .gz, .bz2 or .xz (unpack it first)"),
     "UTF-16": ("1 qid:1 1:2\n".encode("utf-16"), "{f}: is UTF-16 text; expected UTF-8 or ASCII"),
-    "Parquet under another name": (b"PAR1....", "{f}: is a Parquet file; expected LETOR text (tautrank.read_parquet reads it)"),
+    "Parquet under another name": (b"PAR1....", "{f}: is a Parquet file; expected LETOR text (tautrank.data.read_parquet reads it)"),
     "a CSV header": (b"label,qid,f1\n1,1,0.5\n", "{f}:1: found label 'label,qid,f1'; expected a finite number of at least 0"),
 }  # fmt: skip
 
@@ -86,7 +86,7 @@ def test_broken_data_files(tmp_path, capsys, case):
 # name: files to write, the arguments, and the sentence; {d} stands for the folder.
 COMMANDS: dict[str, tuple[dict[str, bytes], list[str], str]] = {
     "no such file": ({}, ["data", "info", "{d}/absent.txt"], "{d}/absent.txt: no such file"),
-    "a directory": ({"x/y.bin": b""}, ["evaluate", "{d}/x", "--scores", "{d}/x/y.bin"], "{d}/x: is a directory; expected a file (tautrank.read_folder reads a data set's folder)"),
+    "a directory": ({"x/y.bin": b""}, ["evaluate", "{d}/x", "--scores", "{d}/x/y.bin"], "{d}/x: is a directory; expected a file (tautrank.data.read_folder reads a data set's folder)"),
     "a folder without data": ({"x/y.bin": b""}, ["data", "info", "{d}/x"], "{d}/x: found no known data set; expected Fold1/, set1.train.txt, S1.txt to S5.txt, part1.txt to part5.txt or train.txt in it"),
     "group sizes that do not sum": ({"a": b"1 1:1\n0 1:2\n", "a.query": b"1\n2\n"}, ["data", "info", "{d}/a"], "{d}/a.query: the group sizes add up to 3, but a has 2 documents; expected the same number"),
     "group size is text": ({"a": b"1 1:1\n", "a.query": b"one\n"}, ["data", "info", "{d}/a"], "{d}/a.query:1: found 'one'; expected the number of documents of a query, at least 1"),
@@ -284,12 +284,12 @@ NOT_OF_THE_KIND = {
     "a number of a file": (lambda data: tr.read_letor(3), NO_PATH),
     "bytes for a path": (lambda data: tr.read_letor(b"x"), "path: found b'x'; expected the path of a file"),
     "a number among paths": (lambda data: tr.read_letor(["a.txt", 3]), NO_PATH),
-    "a number of a table": (lambda data: tr.read_csv(3), NO_PATH),
-    "a number of a stream": (lambda data: tr.read_streamed(3), NO_PATH),
-    "a number of qrels": (lambda data: tr.read_qrels(3), NO_PATH),
-    "no folder": (lambda data: tr.read_folder(None), "path: found None; expected the path of a file"),
-    "written nowhere": (lambda data: tr.write_letor(data, 3), NO_PATH),
-    "nothing to write": (lambda data: tr.write_letor(None, "z.txt"), "data: found NoneType; expected RankingData"),
+    "a number of a table": (lambda data: tr.data.read_csv(3), NO_PATH),
+    "a number of a stream": (lambda data: tr.data.read_streamed(3), NO_PATH),
+    "a number of qrels": (lambda data: tr.data.read_qrels(3), NO_PATH),
+    "no folder": (lambda data: tr.data.read_folder(None), "path: found None; expected the path of a file"),
+    "written nowhere": (lambda data: tr.data.write_letor(data, 3), NO_PATH),
+    "nothing to write": (lambda data: tr.data.write_letor(None, "z.txt"), "data: found NoneType; expected RankingData"),
     "joined with a number": (lambda data: tr.RankingData.concat([data, 3]), r"parts\[1\]: found int; expected Rank"),
     "shares of text": (lambda data: data.split("a"), "fractions: found an array of shape"),
     "one share": (lambda data: data.split(0.5), "fractions: found an array of shape"),

@@ -63,7 +63,7 @@ def test_ids_follow_their_documents(tmp_path: Path) -> None:
     assert joined.doc_ids is not None
     assert joined.doc_ids.tolist() == ["d", "a", "c"]
     assert data.with_n_features(3).doc_ids is data.doc_ids
-    tr.write_letor(data, tmp_path / "again.txt")
+    tr.data.write_letor(data, tmp_path / "again.txt")
     again = tr.read_letor(tmp_path / "again.txt").doc_ids
     assert again is not None
     assert again.tolist() == data.doc_ids.tolist()

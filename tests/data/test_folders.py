@@ -36,16 +36,16 @@ def test_published_layouts(tmp_path, names, sizes):
         file.parent.mkdir(parents=True, exist_ok=True)
         text = lines(10 * i, size, width=3 - i).encode()
         file.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
-    splits = tr.read_folder(tmp_path, fold=2)
+    splits = tr.data.read_folder(tmp_path, fold=2)
     assert tuple(part.n_queries for part in splits) == sizes
     assert [part.n_features for part in splits] == [3, 3, 3]  # the widest decides
-    assert tr.list_folds(tmp_path) == [2]
+    assert tr.data.list_folds(tmp_path) == [2]
 
 
 def test_istella_full_has_no_validation_part(tmp_path):
     (tmp_path / "train.txt").write_text(lines(0, 3, 2))
     (tmp_path / "test.txt").write_text(lines(5, 2, 2))
-    splits = tr.read_folder(tmp_path)
+    splits = tr.data.read_folder(tmp_path)
     assert splits.valid is None
     assert (splits.train.n_queries, splits.test.n_queries) == (3, 2)
 
@@ -54,23 +54,23 @@ def test_letor_parts_make_the_published_folds(tmp_path):
     for i in range(1, 6):
         (tmp_path / f"S{i}.txt").write_text(f"1 qid:{i} 1:1\n")
     for fold, (train, valid, test) in {1: ([1, 2, 3], [4], [5]), 4: ([4, 5, 1], [2], [3])}.items():
-        splits = tr.read_folder(tmp_path, fold)
+        splits = tr.data.read_folder(tmp_path, fold)
         assert [part.qids.tolist() for part in splits] == [train, valid, test]
-    assert tr.list_folds(tmp_path) == [1, 2, 3, 4, 5]
+    assert tr.data.list_folds(tmp_path) == [1, 2, 3, 4, 5]
 
 
 def test_folder_errors(tmp_path):
     with pytest.raises(
         DataError, match=r"absent: cannot be listed \(No such file or directory\); expected Fold1/"
     ):
-        tr.read_folder(tmp_path / "absent")
+        tr.data.read_folder(tmp_path / "absent")
     with pytest.raises(DataError, match=r"found no known data set; expected Fold1/"):
-        tr.read_folder(tmp_path)
+        tr.data.read_folder(tmp_path)
     (tmp_path / "Fold1").mkdir()
     (tmp_path / "Fold1" / "train.txt").write_text("1 qid:1 1:1\n")
     (tmp_path / "Fold1" / "test.txt").write_text("1 qid:2 1:1\n")
     with pytest.raises(DataError, match=r"found no complete fold 7; expected one of: 1"):
-        tr.read_folder(tmp_path, 7)
+        tr.data.read_folder(tmp_path, 7)
 
 
 def test_the_folds_of_a_folder(tmp_path):

@@ -44,7 +44,9 @@ def test_text_warns_of_a_rounded_feature(tmp_path: Path) -> None:
 
 def test_text_that_was_float32_gives_no_warning(tmp_path: Path) -> None:
     X = np.geomspace(1e7, 1e30, 300).astype(np.float32)[:, np.newaxis]
-    tr.write_letor(tr.RankingData.from_arrays(X, np.zeros(300), group=[300]), tmp_path / "data.txt")
+    tr.data.write_letor(
+        tr.RankingData.from_arrays(X, np.zeros(300), group=[300]), tmp_path / "data.txt"
+    )
     assert (tr.read_letor(tmp_path / "data.txt").X == X).all()
 
 

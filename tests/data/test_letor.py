@@ -266,7 +266,7 @@ def test_written_data_reads_back_bit_for_bit(tmp_path):
         X, rng.integers(0, 5, 40) / 2, qid=np.repeat(["a", "b-2"], 20)
     )
     for name in ("out.txt", "out.txt.gz", "out.txt.bz2", "out.txt.xz"):
-        tr.write_letor(data, tmp_path / name)
+        tr.data.write_letor(data, tmp_path / name)
         back = tr.read_letor(tmp_path / name, allow_nan=True)
         np.testing.assert_array_equal(back.X, data.X)
         np.testing.assert_array_equal(back.labels, data.labels)
@@ -276,7 +276,7 @@ def test_written_data_reads_back_bit_for_bit(tmp_path):
 def test_written_sparse_data_keeps_its_width(tmp_path):
     X = sparse.csr_matrix(([1.5], ([1], [2])), shape=(2, 9), dtype=np.float32)
     data = tr.RankingData.from_arrays(X, [0, 1], group=[2])
-    tr.write_letor(data, tmp_path / "s.txt")
+    tr.data.write_letor(data, tmp_path / "s.txt")
     assert (tmp_path / "s.txt").read_text() == "0 qid:0 9:0.0\n1 qid:0 3:1.5\n"
     np.testing.assert_array_equal(tr.read_letor(tmp_path / "s.txt").X, X.toarray())
 
@@ -314,10 +314,10 @@ def test_published_statistics(shared_data):
     parts = tr.read_letor([shared_data / f"mq2008/S{i}.txt" for i in range(1, 6)])
     assert (parts.n_queries, parts.n_documents, parts.n_features) == (784, 15_211, 46)
     assert sorted(set(parts.labels.tolist())) == [0, 1, 2]
-    splits = tr.read_folder(shared_data / "mq2008", fold=1)
+    splits = tr.data.read_folder(shared_data / "mq2008", fold=1)
     assert [part.n_queries for part in splits] == [471, 157, 156]
     sizes = [
-        [part.n_queries for part in tr.read_folder(shared_data / "mq2008", fold=i)]
+        [part.n_queries for part in tr.data.read_folder(shared_data / "mq2008", fold=i)]
         for i in range(1, 6)
     ]
     assert all(sum(fold) == 784 for fold in sizes)

@@ -115,7 +115,7 @@ def test_unknown_options_are_refused_for_every_format(tmp_path: Path) -> None:
 
 
 def test_folders_and_missing_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"is a directory; .*tautrank.read_folder"):
+    with pytest.raises(DataError, match=r"is a directory; .*tautrank.data.read_folder"):
         read(tmp_path)
     for name in ("train.txt", "train.csv", "train.parquet"):
         with pytest.raises(DataError, match=f"{name}: no such file"):

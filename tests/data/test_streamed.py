@@ -38,7 +38,7 @@ def files(tmp_path_factory):
     labels = np.clip(np.round(X[:, 0] + X[:, 2] + rng.normal(size=len(X))), 0, 4)
     qid = np.repeat(np.arange(QUERIES), LENGTH)
     folder = tmp_path_factory.mktemp("files")
-    tr.write_letor(tr.RankingData.from_arrays(X, labels, qid), folder / "all.txt")
+    tr.data.write_letor(tr.RankingData.from_arrays(X, labels, qid), folder / "all.txt")
     frame = pd.DataFrame(X, columns=list("abcdef")).assign(label=labels, qid=qid, title="none")
     frame.loc[::7, "a"] = np.nan
     frame.to_parquet(folder / "all.parquet", row_group_size=300)
@@ -55,8 +55,8 @@ def small_chunks(monkeypatch):
 @pytest.mark.parametrize("name", ["all.txt", "all.parquet", "all.feather", "all.arrow"])
 @pytest.mark.filterwarnings("ignore:.*left out 'title'")
 def test_the_trees_and_scores_of_data_in_memory(files, name):
-    read = tr.read_letor if name == "all.txt" else tr.read_parquet
-    held, data = read(files / name), tr.read_streamed(files / name)
+    read = tr.read_letor if name == "all.txt" else tr.data.read_parquet
+    held, data = read(files / name), tr.data.read_streamed(files / name)
     assert (
         sum(1 for _ in data.X.chunks()) > 1 or name == "all.txt"
     )  # a block of text is one chunk here
@@ -78,7 +78,7 @@ def test_the_trees_and_scores_of_data_in_memory(files, name):
 
 
 def test_rows_are_found_wherever_chunks_end(files):
-    data = tr.read_streamed(files / "all.txt")
+    data = tr.data.read_streamed(files / "all.txt")
     everything = data.X.read()
     for first, last in ((0, 1), (127, 129), (700, 1999)):
         np.testing.assert_array_equal(data.X[first:last].read(), everything[first:last])
@@ -117,12 +117,12 @@ def test_what_cannot_be_read_in_chunks(files, tmp_path):
     }
     for name, sentence in sentences.items():
         with pytest.raises(DataError, match=sentence):
-            tr.read_streamed(tmp_path / name)
+            tr.data.read_streamed(tmp_path / name)
     with pytest.raises(DataError, match="another kind of file"):
-        tr.read_streamed([files / "all.txt", files / "all.parquet"])
+        tr.data.read_streamed([files / "all.txt", files / "all.parquet"])
     with pytest.raises(OptionError, match="memory: found 'much'; expected a size such as 3G"):
-        tr.read_streamed(files / "all.txt", memory="much")
-    data = tr.read_streamed(files / "all.txt", memory="100M")
+        tr.data.read_streamed(files / "all.txt", memory="much")
+    data = tr.data.read_streamed(files / "all.txt", memory="100M")
     with pytest.raises(
         OptionError,
         match=r"memory: found 0\.10G; expected at least 0\.\d+G, of which 0\.00G are the",
@@ -136,7 +136,7 @@ def test_what_cannot_be_read_in_chunks(files, tmp_path):
     with pytest.raises(OptionError, match="eval_set: its features are in files"):
         tr.Ranker(**TRAINED).fit(held, data)
     (tmp_path / "short.txt").write_text("1 qid:3 1:1\n0 qid:3 1:2\n")
-    short = tr.read_streamed(tmp_path / "short.txt")
+    short = tr.data.read_streamed(tmp_path / "short.txt")
     (tmp_path / "short.txt").write_text("1 qid:3 1:1\n")
     with pytest.raises(
         DataError, match=r"short\.txt: found 1 document; expected 2, as there were before"

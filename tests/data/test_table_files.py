@@ -33,14 +33,17 @@ def frame():
 def test_tables_with_named_columns(tmp_path, frame):
     frame.to_parquet(tmp_path / "t.parquet")
     frame.to_csv(tmp_path / "t.csv", index=False)
-    for data in (tr.read_parquet(tmp_path / "t.parquet"), tr.read_csv(tmp_path / "t.csv")):
+    for data in (
+        tr.data.read_parquet(tmp_path / "t.parquet"),
+        tr.data.read_csv(tmp_path / "t.csv"),
+    ):
         assert data.feature_names == ("bm25", "clicks", "spam")
         np.testing.assert_array_equal(
             data.X, np.array([[1.5, 7, 1], [np.nan, 8, 0], [3, 9, 1]], np.float32)
         )
         assert data.labels.tolist() == [2, 0, 1]
         assert data.qids.tolist() == ["a", "b"]
-    chosen = tr.read_parquet(tmp_path / "t.parquet", label="clicks", features=["bm25"])
+    chosen = tr.data.read_parquet(tmp_path / "t.parquet", label="clicks", features=["bm25"])
     assert chosen.labels.tolist() == [7, 8, 9]
     assert chosen.X.shape == (3, 1)
     (tmp_path / "scores.txt").write_text("3\n2\n1\n")
@@ -85,7 +88,10 @@ def test_arrow_and_json_tables_are_read_as_parquet_is(tmp_path, frame, kind, cap
             if not asked
             else contextlib.nullcontext()
         ):
-            found, same = tr.read_parquet(file, **asked), tr.read_parquet(parquet, **asked)
+            found, same = (
+                tr.data.read_parquet(file, **asked),
+                tr.data.read_parquet(parquet, **asked),
+            )
         np.testing.assert_array_equal(found.X, same.X)
         np.testing.assert_array_equal(found.labels, same.labels)
         assert found.qids.tolist() == same.qids.tolist()
@@ -101,7 +107,7 @@ def test_arrow_and_json_tables_are_read_as_parquet_is(tmp_path, frame, kind, cap
 def test_errors_of_arrow_and_json_tables(tmp_path, frame, kind):
     file = tmp_path / f"t{kind}"
     with pytest.raises(DataError, match="no such file"):
-        tr.read_parquet(file)
+        tr.data.read_parquet(file)
     file.write_bytes(b"not a table")
     with pytest.raises(DataError, match=rf"t\{kind}: cannot be read as a table \("):
         read(file)
@@ -109,15 +115,16 @@ def test_errors_of_arrow_and_json_tables(tmp_path, frame, kind):
     with pytest.raises(
         DataError, match="column 'label' has 1 empty cell; expected a label in every row"
     ):
-        tr.read_parquet(file)
+        tr.data.read_parquet(file)
     with pytest.raises(DataError, match="label: unknown column 'lable'; did you mean 'label'"):
-        tr.read_parquet(file, label="lable")
+        tr.data.read_parquet(file, label="lable")
 
 
 def test_an_arrow_file_under_another_name(tmp_path, frame):
     frame.to_feather(tmp_path / "t.txt")
     with pytest.raises(
-        DataError, match=r"t\.txt: is an Arrow file; expected LETOR text \(tautrank.read_parquet"
+        DataError,
+        match=r"t\.txt: is an Arrow file; expected LETOR text \(tautrank.data.read_parquet",
     ):
         tr.read_letor(tmp_path / "t.txt")
 
@@ -132,7 +139,7 @@ def test_a_table_whose_name_ends_in_tsv_is_separated_by_tabs(tmp_path, frame):
         assert data.qids.tolist() == ["a", "b"]
     frame.to_csv(tmp_path / "t.tsv", index=False)
     with pytest.raises(DataError, match=r"t.tsv: found columns separated by commas; expected tabs"):
-        tr.read_csv(tmp_path / "t.tsv")
+        tr.data.read_csv(tmp_path / "t.tsv")
 
 
 def test_the_files_of_a_study_find_their_columns_by_name(tmp_path, frame):
@@ -149,7 +156,7 @@ def test_the_files_of_a_study_find_their_columns_by_name(tmp_path, frame):
 
 def test_a_column_without_any_value_is_missing(tmp_path, frame):
     frame.assign(bm25=None).to_parquet(tmp_path / "t.parquet")
-    assert np.isnan(tr.read_parquet(tmp_path / "t.parquet").X[:, 0]).all()
+    assert np.isnan(tr.data.read_parquet(tmp_path / "t.parquet").X[:, 0]).all()
 
 
 def test_table_errors(tmp_path, frame):
@@ -157,41 +164,41 @@ def test_table_errors(tmp_path, frame):
     with pytest.raises(
         DataError, match=r"t.parquet: label: unknown column 'lable'; did you mean 'label'\?"
     ):
-        tr.read_parquet(tmp_path / "t.parquet", label="lable")
+        tr.data.read_parquet(tmp_path / "t.parquet", label="lable")
     with pytest.raises(DataError, match=r"no such file"):
-        tr.read_parquet(tmp_path / "absent.parquet")
+        tr.data.read_parquet(tmp_path / "absent.parquet")
     frame.assign(url="x").to_parquet(tmp_path / "u.parquet")
     with pytest.raises(
         DataError, match=r"column 'url' has the type (large_)?string; expected numbers"
     ):
-        tr.read_parquet(tmp_path / "u.parquet", features=["url"])
+        tr.data.read_parquet(tmp_path / "u.parquet", features=["url"])
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises(DataError, match=r"cannot be read as a table"):
-        tr.read_parquet(tmp_path / "bad.parquet")
+        tr.data.read_parquet(tmp_path / "bad.parquet")
     frame.assign(label=[1, None, 2]).to_parquet(tmp_path / "n.parquet")
     with pytest.raises(
         DataError, match=r"column 'label' has 1 empty cell; expected a label in every row"
     ):
-        tr.read_parquet(tmp_path / "n.parquet")
+        tr.data.read_parquet(tmp_path / "n.parquet")
     frame.assign(qid=["a", None, "b"]).to_parquet(tmp_path / "q.parquet")
     with pytest.raises(
         DataError, match=r"column 'qid' has 1 empty cell; expected a query id in every row"
     ):
-        tr.read_parquet(tmp_path / "q.parquet")
+        tr.data.read_parquet(tmp_path / "q.parquet")
     frame[:0].to_parquet(tmp_path / "e.parquet")
     with pytest.raises(DataError, match=r"e.parquet: found no rows; expected one row per document"):
-        tr.read_parquet(tmp_path / "e.parquet")
+        tr.data.read_parquet(tmp_path / "e.parquet")
     frame[["label", "qid"]].to_parquet(tmp_path / "f.parquet")
     with pytest.raises(
         DataError,
         match=r"found no feature columns besides 'label' and 'qid'; expected at least one",
     ):
-        tr.read_parquet(tmp_path / "f.parquet")
+        tr.data.read_parquet(tmp_path / "f.parquet")
     frame.assign(label=[1, -1, 2]).to_parquet(tmp_path / "m.parquet")
     with pytest.raises(
         DataError, match=r"m.parquet: column 'label'\[1\]: found -1; expected a finite number"
     ):
-        tr.read_parquet(tmp_path / "m.parquet")
+        tr.data.read_parquet(tmp_path / "m.parquet")
 
 
 HEADERS = {
@@ -218,17 +225,17 @@ def test_what_people_get_wrong_in_a_csv_file_is_named(tmp_path, case):
     text, sentence = HEADERS[case]
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(DataError) as caught:
-        tr.read_csv(tmp_path / "t.csv")
+        tr.data.read_csv(tmp_path / "t.csv")
     assert str(caught.value).startswith(f"{tmp_path / 't.csv'}: {sentence}")
 
 
 def test_documents_to_rank_need_no_labels(tmp_path, frame):
     frame.drop(columns="label").to_csv(tmp_path / "t.csv", index=False)
-    data = tr.read_csv(tmp_path / "t.csv", unlabelled=True)
+    data = tr.data.read_csv(tmp_path / "t.csv", unlabelled=True)
     assert data.labels.tolist() == [0, 0, 0]
     assert data.feature_names == ("bm25", "clicks", "spam")
     with pytest.raises(DataError, match="label: unknown column 'label'"):
-        tr.read_csv(tmp_path / "t.csv")
+        tr.data.read_csv(tmp_path / "t.csv")
 
 
 def test_a_table_with_scattered_queries_names_its_file(tmp_path):
@@ -236,7 +243,7 @@ def test_a_table_with_scattered_queries_names_its_file(tmp_path):
     with pytest.warns(
         tr.TautrankWarning, match=r"t\.csv: rows of 1 query are scattered \(the first is qid a\)"
     ):
-        assert tr.read_csv(tmp_path / "t.csv").sizes.tolist() == [2, 1]
+        assert tr.data.read_csv(tmp_path / "t.csv").sizes.tolist() == [2, 1]
 
 
 def test_missing_pyarrow_is_one_sentence(tmp_path, frame, monkeypatch):
@@ -250,7 +257,7 @@ def test_missing_pyarrow_is_one_sentence(tmp_path, frame, monkeypatch):
 
     import importlib
 
-    read_csv = tr.read_csv  # a name that is imported when it is asked for
+    read_csv = tr.data.read_csv  # a name that is imported when it is asked for
     monkeypatch.setattr(importlib, "import_module", no_arrow)
     with pytest.raises(MissingDependencyError, match=r"pip install 'tautrank\[parquet\]'"):
         read_csv(tmp_path / "t.csv")

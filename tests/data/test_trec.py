@@ -74,7 +74,7 @@ def test_every_number_is_the_double_that_python_reads(tmp_path):
     ]
     texts += [f"{a}.{b}" for a, b in rng.integers(2**52, 2**53, (300, 2))]
     texts += [f"0.{n:017d}" for n in rng.integers(0, 10**17, 300)]
-    found = np.array([*tr.read_run(run_of(tmp_path, *texts))["q"].values()])
+    found = np.array([*tr.data.read_run(run_of(tmp_path, *texts))["q"].values()])
     expected = np.array([float(text) for text in texts])
     assert found.tobytes() == expected.tobytes()
 
@@ -86,7 +86,7 @@ def test_what_is_no_finite_number_is_refused(tmp_path, score):
     with pytest.raises(
         DataError, match=r"run\.trec:2: found score '.*'; expected a finite number$"
     ) as error:
-        tr.read_run(run_of(tmp_path, 1.5, score, "worse"))
+        tr.data.read_run(run_of(tmp_path, 1.5, score, "worse"))
     assert f"'{score}'" in str(error.value)
 
 
@@ -96,15 +96,19 @@ def test_what_is_no_finite_number_is_refused(tmp_path, score):
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
 def test_spaces_tabs_line_ends_and_compression(tmp_path, pack):
     text = "\ufeffq1\tQ0  d1 1\t2.5 t\r\n\n  \t\nq1 Q0 dé 2 1 t \r\n q2 Q0 d1 1 0 t"
-    run = tr.read_run(written(tmp_path, pack(text.encode())))
+    run = tr.data.read_run(written(tmp_path, pack(text.encode())))
     assert run == {"q1": {"d1": 2.5, "dé": 1.0}, "q2": {"d1": 0.0}}
     assert list(run["q1"]) == ["d1", "dé"]
 
 
 def test_lines_of_a_query_are_gathered(tmp_path):
     file = written(tmp_path, "b 0 x 1\na 0 x 2\nb 0 y 3\naa 0 x 4\na 0 z 5\n", "qrels")
-    assert tr.read_qrels(file) == {"b": {"x": 1, "y": 3}, "a": {"x": 2, "z": 5}, "aa": {"x": 4}}
-    assert list(tr.read_qrels(file)) == ["b", "a", "aa"]
+    assert tr.data.read_qrels(file) == {
+        "b": {"x": 1, "y": 3},
+        "a": {"x": 2, "z": 5},
+        "aa": {"x": 4},
+    }
+    assert list(tr.data.read_qrels(file)) == ["b", "a", "aa"]
 
 
 def test_a_repeated_document_is_found_where_it_is(tmp_path):
@@ -113,7 +117,7 @@ def test_a_repeated_document_is_found_where_it_is(tmp_path):
     with pytest.raises(
         DataError, match=r"run\.trec:33: document 'd5' of query 'q2' is repeated; expected it once"
     ):
-        tr.read_run(file)
+        tr.data.read_run(file)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +132,7 @@ def test_a_repeated_document_is_found_where_it_is(tmp_path):
 )
 def test_malformed_files_name_the_line(tmp_path, text, sentence):
     with pytest.raises(DataError, match=r"run\.trec" + sentence):
-        tr.read_run(written(tmp_path, text))
+        tr.data.read_run(written(tmp_path, text))
 
 
 # --- judging ---
@@ -146,9 +150,9 @@ def test_documents_meet_by_query_and_name(run, qrels):
         with pytest.raises(
             DataError, match="run: shares no query with the judgments; expected the same ids"
         ):
-            tr.judge_run(run, qrels)
+            tr.data.judge_run(run, qrels)
         return
-    found = tr.judge_run(run, qrels)
+    found = tr.data.judge_run(run, qrels)
     scores, labels, judged = reference(run, qrels)
     assert (found.scores.tolist(), found.lists.labels.tolist()) == (scores, labels)
     assert found.lists.judged.tolist() == [
@@ -189,10 +193,10 @@ def test_files_and_dictionaries_are_judged_alike(tmp_path):
     files[1].write_text(
         "".join(f"{q} 0 {d} {y}\n" for q, documents in qrels.items() for d, y in documents.items())
     )
-    assert tr.read_run(files[0]) == run
+    assert tr.data.read_run(files[0]) == run
     found = judge_given(files[0], read_judgments(files[1]))
     m = tr.metric("ndcg@10")
-    theirs = tr.judge_run(run, qrels)
+    theirs = tr.data.judge_run(run, qrels)
     assert m.per_query(found.scores, found.lists).tolist() == pytest.approx(
         m.per_query(theirs.scores, theirs.lists).tolist(), abs=1e-15
     )
@@ -202,11 +206,11 @@ def test_numbers_by_name_are_checked():
     with pytest.raises(
         DataError, match="run: document 'd' of query 'q': found nan; expected a finite number"
     ):
-        tr.judge_run({"q": {"c": 1.0, "d": math.nan}}, {"q": {"d": 1}})
+        tr.data.judge_run({"q": {"c": 1.0, "d": math.nan}}, {"q": {"d": 1}})
     with pytest.raises(DataError, match=r"qrels: expected \{query: \{document: number\}\}"):
-        tr.judge_run({"q": {"d": 1.0}}, {"q": 1})
+        tr.data.judge_run({"q": {"d": 1.0}}, {"q": 1})
     with pytest.raises(DataError, match="qrels: found values of type"):
-        tr.judge_run({"q": {"d": 1.0}}, {"q": {"d": "high"}})
+        tr.data.judge_run({"q": {"d": 1.0}}, {"q": {"d": "high"}})
 
 
 # --- trec_eval's order ---
@@ -218,7 +222,7 @@ def test_numbers_by_name_are_checked():
 )
 def test_the_order_of_trec_eval(scores, others):
     grade = {name: float(i) for i, name in enumerate([*scores, *sorted(others - scores.keys())], 1)}
-    ordered = tr.judge_run(
+    ordered = tr.data.judge_run(
         {"q": scores, "r": {"x": 1.0}}, {"q": grade, "r": {"x": 9.0}}
     ).for_trec_eval()
     # By score in 32 bits, then by name, both from the end.
@@ -245,7 +249,7 @@ def test_blank_lines_of_a_run_are_passed_over_and_an_empty_one_is_refused(tmp_pa
 def test_a_run_under_judgments():
     run = {"q1": {"d1": 3.0, "d2": 2.0}, "q3": {"d1": 1.0}}
     qrels = {"q1": {"d2": 1.0, "d7": 2.0, "d8": -2.0}, "q2": {"d5": 1.0}}
-    judged = tr.judge_run(run, qrels)
+    judged = tr.data.judge_run(run, qrels)
     assert judged.lists.qids.tolist() == ["q1", "q2"]
     assert judged.lists.offsets.tolist() == [0, 4, 5]
     assert judged.scores.tolist() == [3.0, 2.0, -math.inf, -math.inf, -math.inf]
@@ -277,7 +281,7 @@ def test_a_run_scores_as_trec_eval_scores_it():
         "recall_10": "recall@10",
     }
     theirs = pytrec_eval.RelevanceEvaluator(qrels, set(names)).evaluate(run)
-    judged = tr.judge_run(
+    judged = tr.data.judge_run(
         run, {q: {d: float(v) for d, v in docs.items()} for q, docs in qrels.items()}
     )
     for trec, ours in names.items():

@@ -287,7 +287,7 @@ def test_unlike_columns_other_versions_and_what_a_cluster_cannot_train(
 
 
 def test_shares_are_whole_files_where_they_can_be(folder):
-    data = tr.read_streamed(f"{folder}/part-*.parquet")
+    data = tr.data.read_streamed(f"{folder}/part-*.parquet")
     for n in (1, 2, 4, 7, QUERIES):
         shares = _shares(data, n)
         assert np.concatenate([share.qids for share in shares]).tolist() == list(range(QUERIES))

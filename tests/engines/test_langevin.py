@@ -521,7 +521,7 @@ def test_it_prints_as_typed(given):
     ],
 )
 def test_command_line(options, expected, tmp_path, capsys):
-    tr.write_letor(VALID, tmp_path / "train.txt")
+    tr.data.write_letor(VALID, tmp_path / "train.txt")
     code, _, err = run(
         capsys, "train", tmp_path / "train.txt", "-o", tmp_path / "m.taut", "--trees", 3, *options
     )

@@ -468,7 +468,7 @@ def test_ours_reaches_lightgbms_own_on_real_data(shared_data, ours, theirs):
     per_query = {ours: [], theirs: []}
     metric = tr.metric("ndcg@10")
     for fold in range(1, 6):
-        data = tr.read_folder(shared_data / "mq2008", fold=fold)
+        data = tr.data.read_folder(shared_data / "mq2008", fold=fold)
         for loss, values in per_query.items():
             fitted = Ranker(loss, n_estimators=60, num_leaves=7, n_jobs=1, verbose=0).fit(
                 data.train
@@ -478,7 +478,10 @@ def test_ours_reaches_lightgbms_own_on_real_data(shared_data, ours, theirs):
     a, b = (np.concatenate(values) for values in per_query.values())
     kept = ~np.isnan(a)
     assert a[kept].mean() > b[kept].mean() - 0.01
-    assert tr.paired_t_test(a[kept], b[kept]).p_value > 0.05 or a[kept].mean() > b[kept].mean()
+    assert (
+        tr.significance.paired_t_test(a[kept], b[kept]).p_value > 0.05
+        or a[kept].mean() > b[kept].mean()
+    )
 
 
 @pytest.mark.parametrize("valid", [None, VALID], ids=["training", "validation"])

@@ -120,7 +120,7 @@ def test_an_engine_that_does_not_take_losses():
 
 @pytest.fixture
 def text(tmp_path):
-    tr.write_letor(VALID, tmp_path / "data.txt")
+    tr.data.write_letor(VALID, tmp_path / "data.txt")
     return tmp_path / "data.txt"
 
 

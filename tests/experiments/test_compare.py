@@ -165,7 +165,7 @@ def test_one_repeat_compares_models_and_few_repeats_say_so():
     values = rng.random((2, 3, 40))
     one = comparison_of(values[:, :1])
     assert one.tests("ndcg@5")[0].p_value == pytest.approx(
-        tr.paired_t_test(values[0, 0], values[1, 0]).p_value
+        tr.significance.paired_t_test(values[0, 0], values[1, 0]).p_value
     )
     for text in (str(one), one.to_markdown(), one.to_latex(), one.to_html()):
         assert "one run each: this compares two models, not two methods" in " ".join(text.split())
@@ -334,8 +334,8 @@ def test_an_error_of_a_training_is_one_sentence_and_is_not_kept(parts, tmp_path)
 def test_a_killed_comparison_leaves_readable_results_and_goes_on(tmp_path):
     data = tr.simulate.simulate_web_search(60, n_features=16, mean_length=15, seed=3)
     train, test = data.split([0.7, 0.3])
-    tr.write_letor(train, tmp_path / "train.txt")
-    tr.write_letor(test, tmp_path / "test.txt")
+    tr.data.write_letor(train, tmp_path / "train.txt")
+    tr.data.write_letor(test, tmp_path / "test.txt")
     options = "train.txt --test test.txt -l mse,listnet,xendcg -m ndcg@5 --repeats 4 --trees 100 --early-stopping 0"
     command = [sys.executable, "-m", "tautrank.commands.main", "compare", *options.split()]
     command += ["--workers", "1", "--store", "out", "--json"]

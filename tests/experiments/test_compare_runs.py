@@ -126,7 +126,7 @@ def test_scores_of_labelled_data(tmp_path):
         "a": rng.normal(size=data.n_documents),
         "b": rng.normal(size=data.n_documents) + data.labels,
     }
-    tr.write_letor(data, tmp_path / "test.txt")
+    tr.data.write_letor(data, tmp_path / "test.txt")
     for name, values in scores.items():
         (tmp_path / f"{name}.txt").write_text("".join(f"{value!r}\n" for value in values.tolist()))
     files = {name: tmp_path / f"{name}.txt" for name in scores}

@@ -252,7 +252,7 @@ def test_python_call_reproduces_the_comparison(parts, trained):
 @pytest.fixture
 def arguments(parts, tmp_path):
     for name, part in zip(("train", "valid", "te<st"), parts, strict=True):
-        tr.write_letor(part, tmp_path / f"{name}.txt")
+        tr.data.write_letor(part, tmp_path / f"{name}.txt")
     words = [
         "compare",
         tmp_path / "train.txt",

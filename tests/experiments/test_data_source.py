@@ -20,7 +20,7 @@ def test_three_files_are_the_three_parts(tmp_path):
     for name, part in zip(
         ("train", "valid", "test"), pool().split([0.5, 0.25, 0.25], seed=0), strict=True
     ):
-        tr.write_letor(part, tmp_path / f"{name}.txt")
+        tr.data.write_letor(part, tmp_path / f"{name}.txt")
         files.append(str(tmp_path / f"{name}.txt"))
     plan = make_plan(replace(TINY, protocol=FixedParts()), files, budget=SMALL)
     assert run_trial(plan.trials()[0].spec)["queries"] == {"train": 20, "valid": 10, "test": 10}

@@ -62,7 +62,7 @@ def test_fixed_parts_keep_the_test_queries():
 def test_folds_of_a_folder_are_the_trials(tmp_path):
     parts = pool().split([0.2] * 5, seed=0)
     for i, part in enumerate(parts, 1):
-        tr.write_letor(part, tmp_path / f"S{i}.txt")
+        tr.data.write_letor(part, tmp_path / f"S{i}.txt")
     plan = make_plan(
         replace(TINY, protocol=OwnFolds()), str(tmp_path), budget=Budget(trials=6, trees=1)
     )

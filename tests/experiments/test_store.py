@@ -261,9 +261,9 @@ def test_another_version_of_tautrank_does_not_go_on(clean, tmp_path, monkeypatch
 def test_changed_data_stops_the_run_and_is_no_failure_of_a_trial(tmp_path):
     file, path = tmp_path / "data.txt", tmp_path / "study.db"
     data = tr.simulate.simulate_web_search(40, n_features=16, mean_length=8, seed=3)
-    tr.write_letor(data, file)
+    tr.data.write_letor(data, file)
     plan = make_plan(TINY, str(file), budget=SMALL)
-    tr.write_letor(data.subset(np.arange(39)), file)
+    tr.data.write_letor(data.subset(np.arange(39)), file)
     with StudyStore(path, plan) as store:
         with pytest.raises(DataError, match="found other data than the study was planned with"):
             store.run(choose_workers(1))
@@ -275,7 +275,9 @@ def test_data_may_move(tmp_path):
     from tautrank.experiments.data_source import read_source
 
     first, second, path = tmp_path / "a.txt", tmp_path / "b.txt", tmp_path / "study.db"
-    tr.write_letor(tr.simulate.simulate_web_search(40, n_features=16, mean_length=8, seed=3), first)
+    tr.data.write_letor(
+        tr.simulate.simulate_web_search(40, n_features=16, mean_length=8, seed=3), first
+    )
     shutil.copy(first, second)
     plan = make_plan(TINY, str(first), budget=SMALL)
     assert plan.key == make_plan(TINY, str(second), budget=SMALL).key

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 import tautrank as tr
+from tautrank.data import write_letor
 from tautrank.papers import Budget, find_study, run_study
 
 HERE = Path(__file__).parent
@@ -41,7 +42,7 @@ def write_data() -> None:
     relevance = X[:, 0] + X[:, 1] * X[:, 2] + np.isin(X[:, 3], [1, 4])
     labels = np.clip(np.round(relevance + rng.normal(size=len(X)) / 2), 0, 4)
     data = tr.RankingData.from_arrays(X, labels, group=np.full(n_queries, length))
-    tr.write_letor(data, Path("data.txt"))
+    write_letor(data, Path("data.txt"))
 
     rows = X[:200].copy()
     odd_values = np.array([0.0, -0.0, np.nan, 1e-36, 1e9, -1e9, -1.0, 0.5, 5.0, 7.0], np.float32)

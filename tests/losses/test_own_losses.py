@@ -100,7 +100,7 @@ def letor(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
     data = tr.simulate.simulate_web_search(40, n_features=16, mean_length=8, seed=1)
     for name, part in zip(("train", "vali", "test"), data.split([0.5, 0.25, 0.25]), strict=True):
-        tr.write_letor(part, folder / f"{name}.txt")
+        tr.data.write_letor(part, folder / f"{name}.txt")
     return folder
 
 

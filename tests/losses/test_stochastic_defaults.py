@@ -18,7 +18,7 @@ JUDGE = tr.metric("ndcg@5")
 
 def folds(data: str, folder: Path) -> list[Splits]:
     if data == "mq2008":
-        return [tr.read_folder(folder / data, fold) for fold in range(1, FOLDS + 1)]
+        return [tr.data.read_folder(folder / data, fold) for fold in range(1, FOLDS + 1)]
     parts = [
         tr.read_letor(folder / data / f"part{i}.txt", n_features=42) for i in range(1, FOLDS + 1)
     ]

@@ -370,7 +370,7 @@ def test_several_scores_per_document_are_refused():
 
 
 def test_on_real_data(shared_data):
-    data = tr.read_folder(shared_data / "mq2008", fold=1)
+    data = tr.data.read_folder(shared_data / "mq2008", fold=1)
     fitted = Ranker(
         "lambdarank",
         metric="ndcg@5",

@@ -329,7 +329,7 @@ def test_commands_take_a_lightgbm_model(tmp_path, capsys):
 
 def test_an_interrupted_training_keeps_its_trees(tmp_path, capsys):
     data, model = tmp_path / "data.txt", tmp_path / "model.taut"
-    tr.write_letor(tr.RankingData.from_arrays(X, Y, group=GROUP), data)
+    tr.data.write_letor(tr.RankingData.from_arrays(X, Y, group=GROUP), data)
     before = signal.getsignal(signal.SIGINT)
 
     def press_ctrl_c():

@@ -59,8 +59,8 @@ def folder(tmp_path_factory):
     train, test = tr.simulate.simulate_web_search(40, n_features=16, mean_length=8, seed=1).split(
         [0.6, 0.4]
     )
-    tr.write_letor(train, folder / "train.txt")
-    tr.write_letor(test, folder / "test.txt")
+    tr.data.write_letor(train, folder / "train.txt")
+    tr.data.write_letor(test, folder / "test.txt")
     return folder
 
 

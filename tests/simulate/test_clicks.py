@@ -151,7 +151,7 @@ def test_impressions_stay_apart_in_a_file(tmp_path):
         np.arange(1.0, 13.0)[:, None], [0, 1, 4] * 4, qid=np.repeat([7, 8], 6)
     )
     clicks = simulate_clicks(data, 4)
-    tr.write_letor(clicks, tmp_path / "clicks.txt")
+    tr.data.write_letor(clicks, tmp_path / "clicks.txt")
     again = tr.read_letor(tmp_path / "clicks.txt")
     np.testing.assert_array_equal(again.qids, clicks.qids)
     np.testing.assert_array_equal(again.offsets, clicks.offsets)

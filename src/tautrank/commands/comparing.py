@@ -233,7 +233,7 @@ def _stem(file: str) -> str:
 
 def _splits(
     data: Path, valid: Path | None, test: Path | None, fold: str, reading: options.Reading
-) -> list[tr.Splits]:
+) -> list[tr.data.Splits]:
     """Read the splits to train and test on: one of the files, or one for each fold of a folder."""
     if not data.is_dir():
         if test is None:
@@ -241,13 +241,13 @@ def _splits(
                 "--test: found none; expected test data (only a folder brings its own)"
             )
         parts, _ = reading.files(data, valid, test)
-        return [tr.Splits(parts[0], parts[1] if valid else None, parts[-1])]
+        return [tr.data.Splits(parts[0], parts[1] if valid else None, parts[-1])]
     if test is not None or valid is not None:
         raise OptionError(
             f"--test, --valid: found with the folder {data}; expected a folder's own parts"
         )
     numbers = (
-        [str(number) for number in tr.list_folds(data) or [1]]
+        [str(number) for number in tr.data.list_folds(data) or [1]]
         if fold == "all"
         else split_at_commas(fold)
     )

@@ -23,8 +23,8 @@ from tautrank.files import STANDARD
 _UNREADABLE = {
     b"PK\x03\x04": "a zip archive; expected text (unpack it first)",
     b"\x28\xb5\x2f\xfd": "zstd-compressed; expected plain text, .gz, .bz2 or .xz (unpack it first)",
-    b"PAR1": "a Parquet file; expected LETOR text (tautrank.read_parquet reads it)",
-    b"ARROW1": "an Arrow file; expected LETOR text (tautrank.read_parquet reads it)",
+    b"PAR1": "a Parquet file; expected LETOR text (tautrank.data.read_parquet reads it)",
+    b"ARROW1": "an Arrow file; expected LETOR text (tautrank.data.read_parquet reads it)",
     b"\xff\xfe": "UTF-16 text; expected UTF-8 or ASCII",
     b"\xfe\xff": "UTF-16 text; expected UTF-8 or ASCII",
 }
@@ -81,9 +81,7 @@ class TextSource:
                 self._raw.seek(0)
                 self._start = b""
         except OSError as error:
-            folder = (
-                "is a directory; expected a file (tautrank.read_folder reads a data set's folder)"
-            )
+            folder = "is a directory; expected a file (tautrank.data.read_folder reads a data set's folder)"
             known: dict[type[OSError], str] = {
                 FileNotFoundError: "no such file",
                 IsADirectoryError: folder,

@@ -21,6 +21,7 @@ from tautrank.experiments.divide import PARTS, Change, GivenSplits, Protocol, Re
 from tautrank.experiments.space import Search, with_parameters
 from tautrank.experiments.store import Trial
 from tautrank.experiments.trial import MEASUREMENTS
+from tautrank.experiments.versions import results_version
 from tautrank.json_values import declare, digest, to_json
 from tautrank.losses.own_losses import own_losses
 from tautrank.metrics import metric
@@ -218,7 +219,7 @@ class Experiment:
     @property
     def origin(self) -> dict[str, Any]:
         """What a trial's specification says about where it comes from."""
-        return {"tautrank": tautrank.__version__}
+        return {"tautrank": results_version(tautrank.__version__)}
 
     @property
     def system_names(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from tautrank.errors import DataError
 from tautrank.experiments.data_source import DataSource
 from tautrank.experiments.plan import title_of
 from tautrank.experiments.store import DONE, FAILED, Store
+from tautrank.experiments.versions import results_version
 from tautrank.experiments.workers import Workers, run_waiting
 from tautrank.json_values import canonical
 from tautrank.losses.own_losses import own_losses
@@ -114,7 +115,7 @@ class StudyStore(Store):
         declared = CATALOGUE.get(study.name, study) if self._plan_was_stored else study
         codes = {own.name: own.code for own in own_losses(study.losses)}
         changed = [name for name, code in self.plan.codes if codes.get(name) != code]
-        if made_by != tautrank.__version__:
+        if results_version(made_by) != results_version(tautrank.__version__):
             found = f"was begun by tautrank {made_by}, this is {tautrank.__version__}"
         elif declared.version != study.version:
             found = f"holds version {study.version} of '{study.name}', this tautrank has {declared.version}"

@@ -250,7 +250,7 @@ def interval_over_trials(differences: ArrayLike, overlap: float) -> tuple[float,
     """Return the 95 % confidence interval of a mean over trials whose training queries overlap; NaN
     for one trial.
 
-    mean ± t(J - 1) sqrt((1/J + overlap) var): what `tautrank.corrected_resampled_t_test` does not
+    mean ± t(J - 1) sqrt((1/J + overlap) var): what `tautrank.significance.corrected_resampled_t_test` does not
     reject at 5%.
 
     Args:
