@@ -31,8 +31,8 @@ from tautrank.engines.committee import member_factors
 from tautrank.engines.task import DEFAULT_COMMITTEE
 from tautrank.errors import DataError
 from tautrank.experiments.data_source import MEMORY, fingerprint_of
-from tautrank.experiments.divide import GivenSplits, divide, overlap_of, part_sizes
 from tautrank.experiments.plan import trial_key
+from tautrank.experiments.protocols import Draw, GivenSplits, part_sizes
 from tautrank.experiments.space import parameters_of, random_configurations
 from tautrank.experiments.store import DONE, Store, Trial
 from tautrank.experiments.trial import Surroundings
@@ -120,9 +120,8 @@ def trials_of(
 def train(spec: Mapping[str, Any], around: Surroundings) -> dict[str, Any]:
     """Train every configuration; judge each of them, and their sum."""
     data, repeat = spec["data"], spec["trial"]
-    splits = divide(
-        around.held[data["fingerprint"]], PROTOCOL, repeat, 0, spec["seed"], data["fold"]
-    )
+    draw = Draw(repeat, 0, spec["seed"], data["fold"])
+    splits = PROTOCOL.divide(around.held[data["fingerprint"]], draw)
     assert splits.valid is not None
     metrics = [tr.metric(name) for name in spec["metrics"]]
     each, models, scores = [], [], []
@@ -257,4 +256,4 @@ def overlap(splits: Sequence[Splits]) -> float:
     """Held out over trained on, since every repeat divides training and validation queries
     again.
     """
-    return float(np.mean([overlap_of(PROTOCOL, part_sizes(each)) for each in splits]))
+    return float(np.mean([PROTOCOL.overlap(part_sizes(each)) for each in splits]))

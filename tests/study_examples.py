@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 import tautrank as tr
+from tautrank.experiments.changes import Change
 from tautrank.experiments.compare import comparison
 from tautrank.experiments.data_source import DataSource
-from tautrank.experiments.divide import Change
 from tautrank.experiments.plan import Budget, Condition, Plan, System
 from tautrank.experiments.result import Comparison
 from tautrank.experiments.store import TrialOutcome

@@ -19,8 +19,8 @@ from tautrank.data import Splits
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments import workers as workers_module
 from tautrank.experiments.compare import compare_splits, comparison
-from tautrank.experiments.divide import GivenSplits, divide
 from tautrank.experiments.plan import Budget, System
+from tautrank.experiments.protocols import Draw, GivenSplits
 from tautrank.experiments.space import random_configurations
 from tautrank.papers.run import run_study
 from tautrank.significance.paired import holm
@@ -220,15 +220,15 @@ def test_a_path_gets_what_is_returned(result, tmp_path, form):
 
 
 def test_each_repeat_after_the_first_divides_anew(parts):
-    seen = [divide(Splits(*parts), GivenSplits(), repeat, 0, 0) for repeat in range(3)]
+    seen = [GivenSplits().divide(Splits(*parts), Draw(repeat)) for repeat in range(3)]
     assert len({tuple(part.train.qids.tolist()) for part in seen}) == 3
     np.testing.assert_array_equal(seen[0].train.qids, parts[0].qids)
-    again = divide(Splits(*parts), GivenSplits("seeds"), 2, 0, 0)
+    again = GivenSplits("seeds").divide(Splits(*parts), Draw(2))
     np.testing.assert_array_equal(again.train.qids, parts[0].qids)
 
 
 def test_without_validation_data_a_fifth_is_held_out(parts):
-    train, valid, _ = divide(Splits(parts[0], None, parts[2]), GivenSplits(), 0, 0, 0)
+    train, valid, _ = GivenSplits().divide(Splits(parts[0], None, parts[2]), Draw())
     assert valid.n_queries == round(0.2 * parts[0].n_queries)
     assert train.n_queries + valid.n_queries == parts[0].n_queries
 

@@ -9,7 +9,7 @@ import pytest
 import tautrank as tr
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.data_source import read_source
-from tautrank.experiments.divide import FixedParts
+from tautrank.experiments.protocols import FixedParts
 from tautrank.experiments.trial import run_trial
 from tautrank.papers.plan import make_plan
 from tests.study_examples import SMALL, TINY, pool

@@ -10,7 +10,7 @@ import pytest
 
 import tautrank as tr
 from tautrank.data import Splits
-from tautrank.experiments.divide import Change, changed
+from tautrank.experiments.changes import Change, apply_changes
 from tautrank.experiments.plan import Budget, Measurement, System
 from tautrank.experiments.space import Choice, Search, Uniform
 from tautrank.experiments.trial import run_trial
@@ -27,7 +27,7 @@ def test_a_trial_is_the_training_one_would_do_by_hand():
     assert (spec["trial"], spec["condition"], spec["system"]) == (0, "noisy", "listnet")
     found = run_trial(spec)
     splits = Splits(*pool().split([0.6, 0.2, 0.2], seed=spec["seed"]))
-    noisy = changed(splits, (Change("perturb-labels", {"probability": 0.4}),), spec["seed"])
+    noisy = apply_changes(splits, (Change("perturb-labels", {"probability": 0.4}),), spec["seed"])
     assert noisy.test is splits.test
     ranker = tr.Ranker("listnet", "ndcg@5", n_estimators=2, num_leaves=3, min_data_in_leaf=5, n_jobs=1,
                        early_stopping_rounds=2, random_state=spec["seed"])  # fmt: skip

@@ -616,8 +616,8 @@ if __name__ == "__main__":
 def test_a_study_of_ones_own_loss(
     capsys: pytest.CaptureFixture[str], quick: Path, tmp_path: Path, known: None
 ) -> None:
-    from tautrank.experiments.divide import Resampling
     from tautrank.experiments.plan import System
+    from tautrank.experiments.protocols import Resampling
     from tautrank.papers.run import run_study
     from tautrank.papers.study import Study
 

@@ -18,8 +18,9 @@ import tautrank as tr
 from tautrank.data import RankingData, Splits
 from tautrank.engines import NativeLoss, read_loss
 from tautrank.errors import DataError
-from tautrank.experiments.divide import changed
+from tautrank.experiments.changes import apply_changes
 from tautrank.experiments.plan import PLAIN, Budget, Measurement
+from tautrank.experiments.protocols import Draw
 from tautrank.experiments.space import with_parameters
 from tautrank.experiments.trial import measure_directness, measure_softrank_distance, run_trial
 from tautrank.experiments.workers import choose_workers
@@ -164,7 +165,7 @@ def test_conditions_build_on_any_data(study: Study) -> None:
     data = simulate_web_search(200, n_features=16, mean_length=8, seed=1)
     whole = Splits(*data.split([0.6, 0.2, 0.2], seed=0))
     for condition in study.conditions:
-        splits = changed(whole, condition.changes, seed=0)
+        splits = apply_changes(whole, condition.changes, seed=0)
         for change in condition.changes:
             assert "test" not in change.parts or change.kind == "binarise", "noise is for training"
             for part in change.parts:
@@ -514,12 +515,11 @@ def test_claims_name_parts_that_are_judged() -> None:
 
 def test_the_first_trial_has_the_published_parts(few_queries: Path) -> None:
     plan = make_plan(softmax_binary.TABLE1, str(few_queries), budget=Budget(trials=3))
-    from tautrank.experiments.divide import divide
 
     data = plan.data.read()
     protocol = softmax_binary.TABLE1.protocol
-    first, second, third = (divide(data, protocol, trial, 0, 7 * trial) for trial in range(3))
-    published = divide(data, type(protocol)(), 0, 0, 0)
+    first, second, third = (protocol.divide(data, Draw(trial, 0, 7 * trial)) for trial in range(3))
+    published = type(protocol)().divide(data, Draw())
     assert (first.train.qids == published.train.qids).all()
     assert set(second.train.qids) != set(first.train.qids) != set(third.train.qids)
     assert all((parts.test.qids == published.test.qids).all() for parts in (second, third))

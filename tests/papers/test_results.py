@@ -17,15 +17,15 @@ import pytest
 from scipy import stats
 
 from tautrank.data import RankingData
-from tautrank.experiments.divide import (
+from tautrank.experiments.plan import System
+from tautrank.experiments.protocols import (
+    Draw,
     FixedParts,
     OnItself,
     OwnFolds,
     Resampling,
-    divide,
     queries_of_trial,
 )
-from tautrank.experiments.plan import System
 from tautrank.papers.claims import Better, BetterUnder, GapGrows, Reaches
 from tautrank.papers.results import Advantage, own_test
 from tautrank.papers.study import PaperTest
@@ -281,18 +281,18 @@ def test_queries_that_some_conditions_skip_are_left_out_of_claims_about_both():
 def test_queries_of_a_trial_are_those_that_it_is_tested_on():
     data = RankingData.from_arrays(np.zeros((23, 1)), np.zeros(23), group=[1] * 23)
     for protocol, trial in itertools.product((Resampling(), OwnFolds()), range(6)):
-        tested = divide(data, protocol, trial, 3, 100 + trial).test.qids
+        tested = protocol.divide(data, Draw(trial, 3, 100 + trial)).test.qids
         np.testing.assert_array_equal(
-            queries_of_trial(protocol, 23, tested.size, trial, 3, 100 + trial), tested
+            queries_of_trial(protocol, Draw(trial, 3, 100 + trial), tested.size, 23), tested
         )
     folds = [
-        set(queries_of_trial(OwnFolds(), 23, 7, trial, 3, 100 + trial, folds=2).tolist())
+        set(queries_of_trial(OwnFolds(), Draw(trial, 3, 100 + trial), 7, 23, 2).tolist())
         for trial in range(4)
     ]
     assert folds[0] == folds[2] != folds[1] == folds[3]
     assert not folds[0] & folds[1]
     for protocol in (FixedParts(), OnItself()):
-        assert queries_of_trial(protocol, 23, 5, 4, 3, 104).tolist() == [0, 1, 2, 3, 4]
+        assert queries_of_trial(protocol, Draw(4, 3, 104), 5, 23).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_trials_of_other_queries_than_planned_count_as_their_own():

@@ -17,8 +17,8 @@ import pytest
 from scipy import stats
 
 from tautrank.errors import MissingDependencyError
-from tautrank.experiments.divide import FixedParts
 from tautrank.experiments.plan import Budget, Condition, System
+from tautrank.experiments.protocols import FixedParts
 from tautrank.experiments.query_gains import query_gains
 from tautrank.papers.catalogue import CATALOGUE, find_study
 from tautrank.papers.claims import Better, Reaches

@@ -3,8 +3,9 @@
 `tautrank.compare` and `tautrank.tune` are the entry points.
 """
 
-from tautrank.experiments.divide import Change, FixedParts, OnItself, OwnFolds, Resampling
+from tautrank.experiments.changes import Change
 from tautrank.experiments.plan import Budget, Condition, Measurement, System
+from tautrank.experiments.protocols import FixedParts, OnItself, OwnFolds, Resampling
 from tautrank.experiments.result import Comparison, Result
 from tautrank.experiments.space import Choice, Search, Uniform, WholeNumber
 from tautrank.experiments.store import Store

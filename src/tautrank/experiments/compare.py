@@ -13,9 +13,9 @@ from tautrank.data.ranking_data import checked_data
 from tautrank.engines import DEFAULTS, read_loss
 from tautrank.errors import OptionError
 from tautrank.experiments.data_source import MEMORY, DataSource
-from tautrank.experiments.divide import GivenSplits
 from tautrank.experiments.finished_trials import FinishedTrials
 from tautrank.experiments.plan import Budget, Experiment, Plan, System, settle
+from tautrank.experiments.protocols import GivenSplits
 from tautrank.experiments.result import Comparison
 from tautrank.experiments.store import Store
 from tautrank.experiments.workers import choose_workers, run_waiting

@@ -15,8 +15,8 @@ from tautrank.data.trec import judge_given, read_judgments
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.compare import DEFAULT_METRICS
 from tautrank.experiments.data_source import MEMORY, DataSource
-from tautrank.experiments.divide import GivenSplits
 from tautrank.experiments.plan import PLAIN, Budget, Existing, Experiment, Plan
+from tautrank.experiments.protocols import GivenSplits
 from tautrank.experiments.result import Comparison
 from tautrank.metrics import Metric, metric
 

@@ -13,7 +13,6 @@ from tautrank.experiments.comparison_figures import comparison_figures, differen
 from tautrank.experiments.comparison_tables import run_table
 from tautrank.experiments.comparison_values import CellResult, ComparisonValues
 from tautrank.experiments.data_source import MEMORY
-from tautrank.experiments.divide import vary_of
 from tautrank.experiments.plan import System
 from tautrank.report.page import (
     Code,
@@ -261,7 +260,7 @@ def comparison_settings(result: ComparisonValues) -> dict[str, str]:
     if plan.study.given:
         settings = {"judgments": ", ".join(plan.data.given), "level": f"{result.alpha:g}"}
         return {**settings, **measured_settings(result), **version_settings(result)}
-    vary = vary_of(plan.study.protocol)
+    vary = plan.study.protocol.varied
     configurations = plan.budget.configurations or "none: parameters as given"
     return {
         "repeats": f"{plan.budget.trials}, other {vary} in each",
@@ -341,7 +340,7 @@ def python_call(result: ComparisonValues) -> str:
         losses=[_as_typed(system) for system in study.systems],
         metrics=list(result.metric_names),
         repeats=budget.trials,
-        vary=vary_of(study.protocol),
+        vary=study.protocol.varied,
         seed=result.plan.seed,
         tune=budget.configurations,
         **tests,

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from tautrank.experiments.changes import Change
 from tautrank.experiments.comparison_values import (
     CellResult,
     ComparisonValues,
     Failure,
     PairTest,
 )
-from tautrank.experiments.divide import Change, vary_of
 from tautrank.experiments.plan import PLAIN
 from tautrank.experiments.query_gains import query_gains
 from tautrank.json_values import from_json, or_nan
@@ -103,7 +103,7 @@ def _what_a_mean_is(result: ComparisonValues) -> str:
         return f"Mean ± standard deviation over {n} runs."
     if n == 1:
         return "One training each: nothing is known of other seeds and splits."
-    if vary_of(result.plan.study.protocol) == "splits":
+    if result.plan.study.protocol.varied == "splits":
         differs = "training/validation splits drawn anew"
     else:
         differs = "other seeds"
@@ -535,7 +535,7 @@ def to_dict(result: ComparisonValues) -> dict[str, Any]:
     """
     plain = {
         "repeats": result.plan.budget.trials,
-        "vary": vary_of(result.plan.study.protocol),
+        "vary": result.plan.study.protocol.varied,
         "alpha": result.alpha,
         "compared": result.pairs,
         **measured_values(result),

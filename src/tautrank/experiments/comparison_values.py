@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tautrank.arrays import F64
-from tautrank.experiments.divide import tests_same_queries
 from tautrank.experiments.plan import Plan
 from tautrank.metrics import Metric, metric
 from tautrank.significance.systems import SystemsTest, systems_test
@@ -275,7 +274,7 @@ class ComparisonValues:
     @property
     def tests_same_queries(self) -> bool:
         """Whether all trials test on the same queries."""
-        return tests_same_queries(self.plan.study.protocol)
+        return self.plan.study.protocol.tests_same_queries
 
     @property
     def _baseline_index(self) -> int:

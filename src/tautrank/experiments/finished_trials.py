@@ -11,8 +11,8 @@ import numpy as np
 
 from tautrank.arrays import F64
 from tautrank.experiments.comparison_values import Cell, Failure
-from tautrank.experiments.divide import overlap_of, part_sizes
 from tautrank.experiments.plan import Plan
+from tautrank.experiments.protocols import part_sizes
 from tautrank.experiments.store import DONE, Store, TrialOutcome
 from tautrank.json_values import or_nan
 
@@ -89,7 +89,7 @@ class FinishedTrials:
         given, protocol = self.plan.data.held, self.plan.study.protocol
         if not given:
             sizes = next((facts["queries"] for facts in self._facts if facts["queries"]), None)
-            return overlap_of(protocol, sizes) if sizes else 0.0
+            return protocol.overlap(sizes) if sizes else 0.0
         if self.plan.budget.trials == 1:
             return 0.0
-        return float(np.mean([overlap_of(protocol, part_sizes(splits)) for splits in given]))
+        return float(np.mean([protocol.overlap(part_sizes(splits)) for splits in given]))

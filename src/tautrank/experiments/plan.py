@@ -16,8 +16,9 @@ from tautrank.arguments import check_fields, checked_by, choice, whole
 from tautrank.data import Splits
 from tautrank.engines import DEFAULT_ENGINE, engine_for, read_loss
 from tautrank.errors import OptionError
+from tautrank.experiments.changes import Change
 from tautrank.experiments.data_source import DataSource, fingerprint_of
-from tautrank.experiments.divide import PARTS, Change, GivenSplits, Protocol, Resampling, folds_of
+from tautrank.experiments.protocols import PARTS, GivenSplits, Protocol, Resampling
 from tautrank.experiments.space import Search, with_parameters
 from tautrank.experiments.store import Trial
 from tautrank.experiments.trial import MEASUREMENTS
@@ -314,7 +315,7 @@ class Plan:
         Args:
             trial: its number, from 0.
         """
-        return folds_of(self.study.protocol, trial, [fold for fold, _ in self.fingerprints])
+        return self.study.protocol.folds_of(trial, [fold for fold, _ in self.fingerprints])
 
     @property
     def size(self) -> int:
@@ -463,7 +464,7 @@ def settle(study: Experiment, source: DataSource, budget: Budget) -> dict[str, A
     used = {
         fold
         for trial in range(budget.trials or 1)
-        for fold in folds_of(study.protocol, trial, folds)
+        for fold in study.protocol.folds_of(trial, folds)
     }
     marks = {}
     for fold in sorted(used):

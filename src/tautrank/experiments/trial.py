@@ -22,8 +22,9 @@ from tautrank.arrays import F64
 from tautrank.data import RankingData, Splits
 from tautrank.engines.binned import forget_bins, sharing_bins
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
+from tautrank.experiments.changes import apply_changes
 from tautrank.experiments.data_source import MEMORY, DataSource, fingerprint_of
-from tautrank.experiments.divide import changed, divide, part_sizes, pooled, takes_all_queries
+from tautrank.experiments.protocols import Draw, part_sizes, pooled
 from tautrank.experiments.space import Search, parameters_of, random_configurations
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, TrialOutcome
 from tautrank.json_values import canonical, from_json, or_none
@@ -212,8 +213,9 @@ def _divided(spec: Mapping[str, Any], data: RankingData | Splits) -> tuple[Split
 def _last_divided(decisive: str, data: RankingData | Splits) -> tuple[Splits, dict[str, int]]:
     spec = json.loads(decisive)
     seeds, fold = (spec["study_seed"], spec["seed"]), spec["data"]["fold"]
-    splits = divide(data, from_json(spec["protocol"]), spec["trial"], *seeds, fold)
-    return changed(splits, from_json(spec["changes"]), spec["seed"]), part_sizes(splits)
+    draw = Draw(spec["trial"], *seeds, fold)
+    splits = from_json(spec["protocol"]).divide(data, draw)
+    return apply_changes(splits, from_json(spec["changes"]), spec["seed"]), part_sizes(splits)
 
 
 def forget_data() -> None:
@@ -252,7 +254,7 @@ def _load(spec: Mapping[str, Any], around: Surroundings) -> RankingData | Splits
     if list(given) == [MEMORY]:
         return around.held[expected]
     # Resampled data is kept in one piece, rather than put together for every trial.
-    in_one_piece = takes_all_queries(from_json(spec["protocol"]))
+    in_one_piece = not from_json(spec["protocol"]).uses_own_split
     with _loading:  # Dask runs trials on several threads of one process
         return _last_loaded(tuple(given), fold, expected, in_one_piece)
 

@@ -2,8 +2,8 @@
 `tautrank.papers.study`.
 """
 
-from tautrank.experiments.divide import FixedParts, OnItself, OwnFolds, Resampling
 from tautrank.experiments.plan import Budget, Condition
+from tautrank.experiments.protocols import FixedParts, OnItself, OwnFolds, Resampling
 from tautrank.papers.catalogue import CATALOGUE, find_study
 from tautrank.papers.claims import Better, BetterUnder, Converges, GapGrows, LeadsEarly, Reaches
 from tautrank.papers.results import StudyResult, read_results

@@ -17,8 +17,8 @@ import numpy as np
 from tautrank.arrays import F64
 from tautrank.experiments import comparison_tables
 from tautrank.experiments.comparison_values import Cell, CellResult
-from tautrank.experiments.divide import OnItself, queries_of_trial
 from tautrank.experiments.finished_trials import FinishedTrials
+from tautrank.experiments.protocols import Draw, queries_of_trial
 from tautrank.experiments.result import Comparison
 from tautrank.metrics import metric
 from tautrank.papers import study_page, study_tables
@@ -249,7 +249,11 @@ class _Judged(FinishedTrials):
         condition or system.
         """
         study, trials = self.plan.study, advantage.numbers
-        if advantage.queries is None or isinstance(study.protocol, OnItself) or study.measures_only:
+        if (
+            advantage.queries is None
+            or not study.protocol.tests_unseen_queries
+            or study.measures_only
+        ):
             return over_trials(advantage.trials, self.overlap, study.test.level)
         arrays: list[Sequence[F64]] = [advantage.queries, [0.0 * d for d in advantage.queries]]
         if isinstance(claim, Better | BetterUnder):
@@ -295,7 +299,11 @@ class _Judged(FinishedTrials):
         protocol, folds = plan.study.protocol, len(plan.fingerprints)
         places = [
             queries_of_trial(
-                protocol, plan.n_queries, size, trial, plan.seed, plan.seed_of(trial, 0), folds
+                protocol,
+                Draw(trial, plan.seed, plan.seed_of(trial, 0)),
+                size,
+                plan.n_queries,
+                folds,
             )
             for trial, size in zip(trials, sizes, strict=True)
         ]

@@ -13,7 +13,6 @@ from tautrank.experiments.comparison_tables import (
     measured_values,
     power_note,
 )
-from tautrank.experiments.divide import FixedParts, OwnFolds, Protocol, Resampling
 from tautrank.papers.study import OTHER_DATA
 from tautrank.papers.study_values import StudyValues, Verdict
 from tautrank.significance.verdicts import TestOutcome
@@ -37,7 +36,7 @@ def facts(result: StudyValues) -> dict[str, str]:
         "claim": study.claim,
         "data": _data_text(result),
         "parameters": _parameters_text(result),
-        "protocol": _protocol_text(study.protocol),
+        "protocol": study.protocol.describe(),
         "budget": _budget_text(result),
         "finished": _finished_text(result),
         "paper's test": str(study.test),
@@ -61,22 +60,6 @@ def _parameters_text(result: StudyValues) -> str:
     if recipe is None:
         return ""
     return recipe.title if recipe.data == OTHER_DATA else f"the paper's for {recipe.title}"
-
-
-def _protocol_text(protocol: Protocol) -> str:
-    """Return where the queries of a trial come from."""
-    if isinstance(protocol, Resampling):
-        shares = (protocol.train, protocol.valid, protocol.test)
-        percent = "/".join(f"{100 * share:g}" for share in shares)
-        return f"every trial splits the queries at random, {percent}"
-    if isinstance(protocol, FixedParts):
-        varied = "only seeds differ"
-        if protocol.redivide:
-            varied = "new split of training and validation queries"
-        return f"the same test queries in every trial, {varied}"
-    if isinstance(protocol, OwnFolds):
-        return "one trial per fold"
-    return "trained and tested on the same queries"
 
 
 def _budget_text(result: StudyValues) -> str:

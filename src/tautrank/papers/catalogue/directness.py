@@ -5,8 +5,8 @@ two theorems.
 import itertools
 from functools import partial
 
-from tautrank.experiments.divide import OnItself
 from tautrank.experiments.plan import Condition, Measurement
+from tautrank.experiments.protocols import OnItself
 from tautrank.papers.catalogue.declarations import declared
 from tautrank.papers.claims import Better, BetterUnder, Reaches, each
 

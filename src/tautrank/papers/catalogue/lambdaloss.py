@@ -5,8 +5,8 @@ Figures 3 to 5.
 from dataclasses import replace
 from functools import partial
 
-from tautrank.experiments.divide import PARTS, FixedParts
 from tautrank.experiments.plan import Condition, System
+from tautrank.experiments.protocols import PARTS, FixedParts
 from tautrank.experiments.space import Choice, Search
 from tautrank.papers.catalogue.declarations import OTHERS, declared, leaves
 from tautrank.papers.claims import Better, BetterUnder, Converges, each

@@ -4,8 +4,9 @@ Table 1.
 
 from functools import partial
 
-from tautrank.experiments.divide import PARTS, Change, FixedParts
+from tautrank.experiments.changes import Change
 from tautrank.experiments.plan import Condition, System
+from tautrank.experiments.protocols import PARTS, FixedParts
 from tautrank.papers.catalogue.declarations import OTHERS, declared, leaves
 from tautrank.papers.claims import Better, GapGrows, each
 from tautrank.papers.study import PaperTest, Recipe

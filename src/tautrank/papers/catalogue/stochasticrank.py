@@ -6,8 +6,9 @@ import itertools
 from typing import Any
 
 from tautrank.engines.langevin import Langevin
-from tautrank.experiments.divide import PARTS, Change, FixedParts, OnItself
+from tautrank.experiments.changes import Change
 from tautrank.experiments.plan import Condition, System
+from tautrank.experiments.protocols import PARTS, FixedParts, OnItself
 from tautrank.experiments.space import Choice, Search, Space, Uniform
 from tautrank.papers.catalogue.declarations import declared
 from tautrank.papers.claims import Better, Claim, Reaches, each

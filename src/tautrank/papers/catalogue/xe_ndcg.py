@@ -7,8 +7,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tautrank.experiments.divide import Change, OnItself
+from tautrank.experiments.changes import Change
 from tautrank.experiments.plan import Condition, Measurement, System
+from tautrank.experiments.protocols import OnItself
 from tautrank.papers.catalogue.declarations import declared
 from tautrank.papers.claims import Better, GapGrows, LeadsEarly, Reaches, each
 from tautrank.papers.study import PaperTest, Recipe, Study

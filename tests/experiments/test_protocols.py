@@ -1,4 +1,4 @@
-"""How trials divide the queries, and what a condition changes in them."""
+"""How trials divide the queries."""
 
 from __future__ import annotations
 
@@ -10,17 +10,8 @@ from hypothesis import strategies as st
 
 import tautrank as tr
 from tautrank.data import Splits
-from tautrank.experiments.divide import (
-    Change,
-    FixedParts,
-    OnItself,
-    OwnFolds,
-    Resampling,
-    changed,
-    divide,
-    folds_of,
-)
 from tautrank.experiments.plan import Budget
+from tautrank.experiments.protocols import Draw, FixedParts, OnItself, OwnFolds, Resampling
 from tautrank.experiments.trial import run_trial
 from tautrank.papers.plan import make_plan
 from tests.study_examples import SMALL, TINY, pool
@@ -28,7 +19,7 @@ from tests.study_examples import SMALL, TINY, pool
 
 def test_resampling_divides_every_trial_anew():
     data = pool()
-    first, second = (divide(data, Resampling(), t, 0, seed) for t, seed in ((0, 5), (1, 6)))
+    first, second = (Resampling().divide(data, Draw(t, 0, seed)) for t, seed in ((0, 5), (1, 6)))
     for splits in (first, second):
         ids = np.concatenate([part.qids for part in splits])
         assert sorted(ids.tolist()) == sorted(data.qids.tolist())
@@ -39,7 +30,7 @@ def test_resampling_divides_every_trial_anew():
 @given(st.integers(5, 30), st.integers(0, 99))
 def test_folds_of_undivided_data_test_every_query_once(n, seed):
     data = tr.RankingData.from_arrays([[0.0]] * n, [1] * n, group=[1] * n)
-    splits = [divide(data, OwnFolds(), trial, seed, trial) for trial in range(5)]
+    splits = [OwnFolds().divide(data, Draw(trial, seed, trial)) for trial in range(5)]
     assert sorted(q for s in splits for q in s.test.qids.tolist()) == list(range(n))
     for s in splits:
         assert sorted(np.concatenate([part.qids for part in s]).tolist()) == list(range(n))
@@ -47,15 +38,15 @@ def test_folds_of_undivided_data_test_every_query_once(n, seed):
 
 def test_fixed_parts_keep_the_test_queries():
     data = pool()
-    fixed = [divide(data, FixedParts(), t, 0, 100 + t) for t in range(2)]
-    redivided = [divide(data, FixedParts(redivide=True), t, 0, 100 + t) for t in range(3)]
+    fixed = [FixedParts().divide(data, Draw(t, 0, 100 + t)) for t in range(2)]
+    redivided = [FixedParts(redivide=True).divide(data, Draw(t, 0, 100 + t)) for t in range(3)]
     for splits in (*fixed, *redivided):
         np.testing.assert_array_equal(splits.test.qids, fixed[0].test.qids)
     np.testing.assert_array_equal(fixed[0].train.qids, fixed[1].train.qids)
     assert set(redivided[1].train.qids) != set(redivided[2].train.qids)
-    without = divide(Splits(fixed[0].train, None, fixed[0].test), FixedParts(), 0, 0, 1)
+    without = FixedParts().divide(Splits(fixed[0].train, None, fixed[0].test), Draw())
     assert without.valid.n_queries == round(0.2 * fixed[0].train.n_queries)
-    itself = divide(data, OnItself(), 0, 0, 1)
+    itself = OnItself().divide(data, Draw())
     assert itself.train is itself.test is data
 
 
@@ -73,22 +64,4 @@ def test_folds_of_a_folder_are_the_trials(tmp_path):
     assert run_trial(one.trials()[0].spec)["queries"] == {"train": 24, "valid": 8, "test": 8}
     pooled = make_plan(TINY, str(tmp_path), budget=SMALL)
     assert run_trial(pooled.trials()[0].spec)["queries"] == {"train": 24, "valid": 8, "test": 8}
-    assert folds_of(FixedParts(fold=3), 7, [1, 2, 3, 4, 5]) == [3]
-
-
-def test_more_noise_keeps_what_less_noise_changed():
-    splits = Splits(pool(), pool(), pool())
-    levels = [
-        changed(splits, (Change("perturb-labels", {"probability": p}),), 7).train.labels
-        for p in (0.2, 0.6)
-    ]
-    moved = [labels != splits.train.labels for labels in levels]
-    assert moved[0].sum() < moved[1].sum()
-    np.testing.assert_array_equal(levels[1][moved[0]], levels[0][moved[0]])
-
-
-def test_parts_have_noise_of_their_own():
-    splits = Splits(pool(), pool(), pool())
-    both = changed(splits, (Change("perturb-labels", {"probability": 0.5}, ("train", "valid")),), 7)
-    assert not np.array_equal(both.train.labels, both.valid.labels)
-    assert both.test is splits.test
+    assert FixedParts(fold=3).folds_of(7, [1, 2, 3, 4, 5]) == [3]
