@@ -39,6 +39,7 @@ ARROW = [
     "significance",
     "losses",
     "engines",
+    "export",
     "ranker",
     "report",
     "experiments",
@@ -51,7 +52,6 @@ BESIDE = {
     "simulate": {"kernels", "data", "metrics"},
     "theory": {"kernels", "data", "metrics", "losses"},
     "checks": {"kernels", "data", "metrics", "losses", "theory", "simulate"},
-    "export": {"kernels", "data", "metrics", "losses", "engines", "ranker"},
     "compat": {"kernels", "data", "metrics", "losses", "engines", "ranker"},
 }
 # Who may use a room beside the arrow: this room of the arrow and all to its right.
@@ -60,7 +60,6 @@ FIRST_USER = {
     "simulate": "experiments",
     "theory": "experiments",
     "checks": "report",
-    "export": "commands",
     "compat": "commands",
 }
 # The public interface stands above all rooms but the command line, which only `python -m tautrank`

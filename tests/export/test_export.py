@@ -8,6 +8,7 @@ import functools
 import itertools
 import json
 import math
+import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
@@ -816,3 +817,20 @@ def test_warnings_are_notes_on_the_command_line(tmp_path, capsys):
     assert code == 0
     assert err.startswith("note: ranklib: the model tells missing values of 'f4', 'f5', 'f6' and ")
     assert err.count("\n") == 1
+
+
+def test_solr_needs_nothing_of_pytorch(tmp_path):
+    ranker, _ = lightgbm_ranker()
+    ranker.save(tmp_path / "model.taut")
+    code = f"""
+import sys, tautrank
+ranker = tautrank.Ranker.load({str(tmp_path / "model.taut")!r})
+tautrank.export_model(ranker, {str(tmp_path / "model.json")!r}, "solr")
+print(*[name for name in sys.modules if "torch" in name])
+"""
+
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, text=True
+    )
+
+    assert printed.stdout.split() == []

@@ -35,7 +35,7 @@ import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,7 +45,9 @@ from tautrank.engines.lightgbm import LightGBMModel
 from tautrank.engines.packages import package
 from tautrank.engines.trees import Tree, greatest_float32
 from tautrank.errors import DataError, OptionError, TautrankWarning
-from tautrank.ranker.list_features import ListFeatures
+
+if TYPE_CHECKING:
+    from tautrank.ranker.list_features import ListFeatures
 
 _MOST_NAMED = 3
 # What Solr adds to every threshold, in float32.

@@ -10,16 +10,18 @@ thresholds to the nearest float32, which sends some documents the other way.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from tautrank.arrays import Array
-from tautrank.engines.torch import TorchModel
 from tautrank.engines.trees import Tree
 from tautrank.errors import require
 from tautrank.export.formats import Export
-from tautrank.ranker.list_features import ListFeatures
+
+if TYPE_CHECKING:
+    from tautrank.engines.torch import TorchModel
+    from tautrank.ranker.list_features import ListFeatures
 
 # Old enough for every runtime of recent years; trees have doubles since version 3.
 _IR_VERSION = 8
@@ -43,9 +45,10 @@ def onnx_model(export: Export) -> bytes:
     columns = "features"
     if export.lists is not None:
         columns, opsets[""] = _list_nodes(export.lists, made), _ADDING
-    if isinstance(export.model, TorchModel):
+    if export.model.tool == "torch":
         opsets[""] = _NORMALISING
-        made.put("Identity", _network_nodes(export.model, made, columns), result="scores")
+        network = cast("TorchModel", export.model)
+        made.put("Identity", _network_nodes(network, made, columns), result="scores")
     else:
         # Flat lists over all trees.
         parts = [_columns(number, tree) for number, tree in enumerate(export.trees)]
