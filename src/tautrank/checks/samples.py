@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from tautrank.arrays import F64, Bools
-from tautrank.data.arrays import offsets_from_sizes
+from tautrank.data.queries import offsets_from_sizes
 from tautrank.losses.base import TrainingLists
 
 # TrainingLists up to this length are short enough for checks that compare every pair of documents many

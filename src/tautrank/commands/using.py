@@ -19,7 +19,7 @@ from tautrank.commands import options
 from tautrank.commands.options import argument, flag, option, several
 from tautrank.commands.output import ERR, OUT, print_json, say, say_written, show_reading
 from tautrank.data import Judged, Lists
-from tautrank.data.arrays import offsets_from_sizes
+from tautrank.data.queries import offsets_from_sizes
 from tautrank.data.trec import csv_lines, run_lines
 from tautrank.errors import OptionError, counted
 from tautrank.files import require_writable, write_whole

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tautrank.arrays import Array
-from tautrank.data.arrays import offsets_from_sizes
+from tautrank.data.queries import offsets_from_sizes
 
 _DENSE_ALWAYS_FINE = 64 * 2**20
 _DENSE_AT_MOST = 8

@@ -14,12 +14,12 @@ import numpy as np
 from tautrank.arguments import job_count
 from tautrank.arrays import Array
 from tautrank.data import cache as cached_files
-from tautrank.data.arrays import offsets_from_sizes
 from tautrank.data.feature_store import FeatureStore, Sparse
 from tautrank.data.letor_blocks import parse_letor
 from tautrank.data.letor_options import DEFAULT_MAX_FEATURES, LetorOptions
 from tautrank.data.letor_plain import SMALL, read_plain
 from tautrank.data.parsed_files import ParsedArrays, joined_files, name_of_files
+from tautrank.data.queries import offsets_from_sizes
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import file_size, first_file, read_lines
 from tautrank.errors import DataError

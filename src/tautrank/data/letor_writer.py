@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from tautrank.data.arrays import check_words
+from tautrank.data.queries import check_words
 from tautrank.data.ranking_data import RankingData, checked_data
 from tautrank.files import PathLike, atomic_write, path_of
 

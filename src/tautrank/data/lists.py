@@ -11,7 +11,7 @@ import numpy as np
 
 from tautrank import arrays
 from tautrank.arrays import I64, Array, Bools, Numbers
-from tautrank.data.arrays import checked_queries
+from tautrank.data.queries import checked_queries
 from tautrank.data.ranking_data import RankingData
 from tautrank.errors import DataError
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tautrank.arrays import F32, I64, Array
-from tautrank.data.arrays import Queries, gathered, joined_ids, offsets_from_sizes, typed_ids
+from tautrank.data.queries import Queries, gathered, joined_ids, offsets_from_sizes, typed_ids
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,13 +11,22 @@ import numpy as np
 
 from tautrank.arguments import one_or_more, whole
 from tautrank.arrays import F32, I64, Array, check_each, dense, flat_numbers
-from tautrank.data import arrays
-from tautrank.data.arrays import Queries, checked_ids, offsets_from_sizes
-from tautrank.data.frames import Levels, as_frame, column_numbers, is_numeric
+from tautrank.data.features import checked_features, checked_labels, frame_features
+from tautrank.data.frames import Levels, as_frame
+from tautrank.data.queries import (
+    Queries,
+    checked_ids,
+    checked_queries,
+    joined_ids,
+    offsets_from_sizes,
+)
 from tautrank.data.summary import DataSummary, summarise
-from tautrank.errors import DataError, OptionError, TautrankWarning, counted, unknown
+from tautrank.data.table_columns import TableColumns
+from tautrank.errors import DataError, OptionError
 from tautrank.notebooks import pandas
 from tautrank.tables import Table
+
+_LARGEST_ERROR_OF_SUM = 1e-6  # of fractions that sum to 1
 
 Names = tuple[str, ...] | None
 
@@ -87,20 +95,24 @@ class RankingData:
         >>> RankingData.from_arrays([[1.0], [2.0]], [1, 0], group=[2]).qids
         array([0])
         """
-        features, names, levels = arrays.checked_features(X, feature_names)
-        labels = arrays.checked_labels(y, features.shape[0])
-        named = (
-            None
-            if doc_ids is None
-            else checked_ids(doc_ids, labels.size, name="doc_ids").astype(str)
-        )
+        features = checked_features(X, feature_names)
+        n_rows = features.X.shape[0]
+        labels = checked_labels(y, n_rows)
+        if doc_ids is not None:
+            doc_ids = checked_ids(doc_ids, n_rows, name="doc_ids").astype(str)
         if qid is None and group is None:
             raise DataError(
-                "qid, group: found neither; expected one of them, to say which documents belong together"
+                "qid, group: found neither; expected one of them, to say which documents belong "
+                "together"
             )
-        queries = arrays.checked_queries(labels.size, None, qid, group, of="X", where="qid")
+        queries = checked_queries(n_rows, None, qid, group, of="X")
         return cls.of_queries(
-            features, labels, queries, feature_names=names, doc_ids=named, categories=levels
+            features.X,
+            labels,
+            queries,
+            feature_names=features.names,
+            doc_ids=doc_ids,
+            categories=features.levels,
         )
 
     @classmethod
@@ -142,88 +154,51 @@ class RankingData:
         ['a', 'b']
         """
         frame = as_frame(frame, where)
-        known = frame.columns
-        has_labels = not unlabelled or label in known
-        special = {"label": label} if has_labels else {}
-        special |= {"qid": qid} | ({} if doc_id is None else {"doc_id": doc_id})
-        features = None if features is None else one_or_more(features)
-        categorical, drop = one_or_more(categorical or ()), one_or_more(drop or ())
-        lists = {
-            "features": features or (),
-            "categorical": categorical,
-            "drop": () if unlabelled else drop,
-        }
-        for kind, name in [
-            *special.items(),
-            *((kind, name) for kind, names in lists.items() for name in names),
-        ]:
-            if name not in known:
-                raise DataError(f"{where}: {kind}: {unknown('column', name, known)}")
-        rows = len(frame)
-        if rows == 0:
-            raise DataError(f"{where}: found no rows; expected one row per document")
-        for kind, name in special.items():
-            if empty := frame.get_column(name).null_count():
-                what = {"label": "a label", "qid": "a query id", "doc_id": "a document id"}[kind]
-                found = counted(empty, "empty cell")
-                raise DataError(
-                    f"{where}: column '{name}' has {found}; expected {what} in every row"
-                )
-        names, others = list(features or ()), list[str]()
-        if features is None:
-            for name in (name for name in known if name not in (label, qid, doc_id, *drop)):
-                as_it_is = name in categorical or is_numeric(frame.get_column(name))
-                (names if as_it_is else others).append(name)
-        if others:
-            listed = ", ".join(f"'{name}'" for name in others)
-            level = 2 if where == "frame" else 3  # the caller of `read_csv` and the like
-            warnings.warn(
-                f"{where}: left out {listed}, without numbers", TautrankWarning, stacklevel=level
-            )
-        if not names:
-            raise DataError(
-                f"{where}: found no feature columns besides '{label}' and '{qid}'; expected at least one"
-            )
+        columns = TableColumns(
+            label=label,
+            qid=qid,
+            doc_id=doc_id,
+            features=None if features is None else one_or_more(features),
+            drop=one_or_more(drop or ()),
+            categorical=one_or_more(categorical or ()),
+            unlabelled=unlabelled,
+            where=where,
+        )
+        columns.check(frame)
+        names = columns.feature_names(frame)
         try:
-            X, feature_names, levels = arrays.frame_features(frame, names, categorical=categorical)
-            y = (
-                column_numbers(frame.get_column(label), f"column '{label}'")
-                if has_labels
-                else np.zeros(rows)
-            )
-            queries = arrays.checked_queries(
-                rows, None, frame.get_column(qid).to_native(), None, of="X", where=where
-            )
-            named = (
-                None
-                if doc_id is None
-                else checked_ids(frame.get_column(doc_id).to_native(), rows, name="doc_id").astype(
-                    str
-                )
-            )
-            labels = arrays.checked_labels(y, rows, f"column '{label}'")
+            checked = frame_features(frame, names, categorical=columns.categorical)
+            queries = columns.queries(frame)
+            doc_ids = columns.doc_ids(frame)
+            labels = columns.labels(frame)
         except DataError as error:
-            raise DataError(f"{where}: {str(error).removeprefix('X: ')}") from None
+            sentence = str(error).removeprefix("X: ")
+            raise DataError(f"{where}: {sentence}") from None
         return cls.of_queries(
-            X, labels, queries, feature_names=feature_names, doc_ids=named, categories=levels
+            checked.X,
+            labels,
+            queries,
+            feature_names=checked.names,
+            doc_ids=doc_ids,
+            categories=checked.levels,
         )
 
     @classmethod
-    def of_queries(cls, X: Any, labels: F32, queries: Queries, **others: Any) -> RankingData:
+    def of_queries(
+        cls, X: Any, labels: F32, queries: Queries, **names_and_categories: Any
+    ) -> RankingData:
         """Make data of rows in any order; those of one query are brought together.
 
         Args:
             X, labels: one row per document.
-            queries: offsets, ids, and the order that gathers scattered rows (None if adjacent).
-            **others: feature names, document ids, categories.
+            queries: which rows belong together.
+            **names_and_categories: feature names, document ids, categories.
         """
-        offsets, qids, order = queries
-        data = cls(X, labels, offsets, qids, **others)
-        return (
-            data
-            if order is None
-            else replace(data.with_rows(order, offsets, qids), source_rows=order)
-        )
+        data = cls(X, labels, queries.offsets, queries.qids, **names_and_categories)
+        if queries.order is None:
+            return data
+        rows_gathered = data.with_rows(queries.order, queries.offsets, queries.qids)
+        return replace(rows_gathered, source_rows=queries.order)
 
     @property
     def n_queries(self) -> int:
@@ -251,7 +226,10 @@ class RankingData:
         return np.repeat(self.qids, self.sizes)
 
     def __repr__(self) -> str:
-        return f"RankingData({self.n_queries} queries, {self.n_documents} documents, {self.n_features} features)"
+        return (
+            f"RankingData({self.n_queries} queries, {self.n_documents} documents, "
+            f"{self.n_features} features)"
+        )
 
     def to_frame(self) -> Any:
         """Return a pandas frame of one row per document: qid, label, doc_id if there are ids, and
@@ -261,22 +239,24 @@ class RankingData:
         >>> [*data.to_frame().columns]
         ['qid', 'label', 'bm25']
         """
-        names = self.feature_names or [f"f{column}" for column in range(1, self.n_features + 1)]
-        known = {"qid": self.qid_of_document, "label": self.labels}
-        known |= {} if self.doc_ids is None else {"doc_id": self.doc_ids}
-        features = dict(zip(names, dense(self.X).T, strict=True))
-        for name, levels in self.categories.items():
-            codes = np.nan_to_num(features[name], nan=-1.0).astype(np.int64)
-            features[name] = pandas().Categorical.from_codes(codes, list(levels))
-        return pandas().DataFrame({**known, **features})
+        columns = {"qid": self.qid_of_document, "label": self.labels}
+        if self.doc_ids is not None:
+            columns["doc_id"] = self.doc_ids
+        names = self.feature_names or [f"f{number}" for number in range(1, self.n_features + 1)]
+        for name, values in zip(names, dense(self.X).T, strict=True):
+            if name in self.categories:
+                codes = np.nan_to_num(values, nan=-1.0).astype(np.int64)
+                values = pandas().Categorical.from_codes(codes, list(self.categories[name]))
+            columns[name] = values
+        return pandas().DataFrame(columns)
 
     def _repr_html_(self) -> str:
-        counts = {
+        count_by_name = {
             "queries": self.n_queries,
             "documents": self.n_documents,
             "features": self.n_features,
         }
-        rows = [[name, f"{count:,}"] for name, count in counts.items()]
+        rows = [[name, f"{count:,}"] for name, count in count_by_name.items()]
         return Table.of(["", ""], rows).to_html(titles=False)
 
     def subset(self, queries: Any) -> RankingData:
@@ -290,16 +270,17 @@ class RankingData:
         >>> data.subset([1]).X.tolist()
         [[2.0], [3.0]]
         """
-        chosen = self._query_positions(queries)
-        sizes = self.sizes[chosen]
+        positions = self._query_positions(queries)
+        sizes = self.sizes[positions]
         offsets = offsets_from_sizes(sizes)
-        if chosen.size and np.array_equal(chosen, np.arange(chosen[0], chosen[0] + chosen.size)):
-            rows: Any = slice(int(self.offsets[chosen[0]]), int(self.offsets[chosen[-1] + 1]))
+        if positions.size and np.all(np.diff(positions) == 1):
+            # A range of rows is not copied.
+            first_row = int(self.offsets[positions[0]])
+            rows: Any = slice(first_row, first_row + int(offsets[-1]))
         else:
-            rows = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], sizes) + np.arange(
-                offsets[-1]
-            )
-        return self.with_rows(rows, offsets, self.qids[chosen])
+            shift = self.offsets[:-1][positions] - offsets[:-1]
+            rows = np.arange(offsets[-1]) + np.repeat(shift, sizes)
+        return self.with_rows(rows, offsets, self.qids[positions])
 
     def with_rows(
         self, rows: Any, offsets: I64, qids: Array, labels: F32 | None = None
@@ -316,23 +297,32 @@ class RankingData:
         >>> data.with_rows([1, 0, 1], np.array([0, 3]), data.qids).labels.tolist()
         [2.0, 0.0, 2.0]
         """
-        named = None if self.doc_ids is None else self.doc_ids[rows]
-        own = self.X[rows], self.labels[rows] if labels is None else labels, offsets, qids
-        return RankingData(*own, self.feature_names, doc_ids=named, categories=self.categories)
+        return RankingData(
+            X=self.X[rows],
+            labels=self.labels[rows] if labels is None else labels,
+            offsets=offsets,
+            qids=qids,
+            feature_names=self.feature_names,
+            doc_ids=None if self.doc_ids is None else self.doc_ids[rows],
+            categories=self.categories,
+        )
 
     def _query_positions(self, queries: Any) -> I64:
-        chosen = flat_numbers("queries", queries, "query")
-        if chosen.dtype == bool:
-            return np.flatnonzero(flat_numbers("queries", chosen, "query", self.n_queries))
-        if chosen.size and chosen.dtype.kind == "f":
+        """Return positions of queries, none of them negative, from positions or a mask."""
+        positions = flat_numbers("queries", queries, "query")
+        if positions.dtype == bool:
+            mask = flat_numbers("queries", positions, "query", self.n_queries)
+            return np.flatnonzero(mask)
+        if positions.size and positions.dtype.kind == "f":
             raise DataError(
-                f"queries: found values of type {chosen.dtype}; expected positions or a boolean mask"
+                f"queries: found values of type {positions.dtype}; "
+                "expected positions or a boolean mask"
             )
-        inside = (chosen >= -self.n_queries) & (chosen < self.n_queries)
-        check_each(
-            "queries", chosen, inside, f"a position below {self.n_queries}, the number of queries"
-        )
-        return (chosen % max(1, self.n_queries)).astype(np.int64)
+        n = self.n_queries
+        is_position = (positions >= -n) & (positions < n)
+        expected = f"a position below {n}, the number of queries"
+        check_each("queries", positions, is_position, expected)
+        return (positions % max(1, n)).astype(np.int64)
 
     def split(self, fractions: Sequence[float], seed: int = 0) -> list[RankingData]:
         """Divide the queries at random into parts of the given sizes; queries keep their order
@@ -347,17 +337,20 @@ class RankingData:
         [6, 2, 2]
         """
         shares = flat_numbers("fractions", fractions, "part")
-        if shares.size == 0 or not np.all(shares > 0) or abs(shares.sum() - 1) > 1e-6:
+        are_positive = shares.size > 0 and np.all(shares > 0)
+        if not are_positive or abs(shares.sum() - 1) > _LARGEST_ERROR_OF_SUM:
             raise OptionError(
                 f"fractions: found {list(fractions)}; expected positive numbers that sum to 1"
             )
-        bounds = np.rint(np.cumsum(shares) * self.n_queries).astype(np.int64)
-        sizes = np.diff(bounds, prepend=0)
+        ends = np.rint(np.cumsum(shares) * self.n_queries).astype(np.int64)
+        sizes = np.diff(ends, prepend=0)
         if np.any(sizes == 0):
-            found = f"{list(fractions)} leaves a part of {self.n_queries} queries empty"
-            raise OptionError(f"fractions: {found}; expected at least one query per part")
-        order = self._shuffled(seed)
-        return [self.subset(np.sort(part)) for part in np.split(order, bounds[:-1])]
+            raise OptionError(
+                f"fractions: {list(fractions)} leaves a part of {self.n_queries} queries "
+                "empty; expected at least one query per part"
+            )
+        parts = np.split(self._shuffled_positions(seed), ends[:-1])
+        return [self.subset(np.sort(part)) for part in parts]
 
     def folds(self, n: int = 5, seed: int = 0) -> Iterator[tuple[RankingData, RankingData]]:
         """Yield `n` pairs (train, test) whose test parts divide the queries; cross validation by
@@ -371,15 +364,16 @@ class RankingData:
             raise OptionError(
                 f"n: found {n!r}; expected from 2 to the {self.n_queries} queries there are"
             )
-        parts = [np.sort(part) for part in np.array_split(self._shuffled(seed), int(n))]
-        for held_out in parts:
-            yield (
-                self.subset(np.setdiff1d(np.arange(self.n_queries), held_out)),
-                self.subset(held_out),
-            )
+        positions = np.arange(self.n_queries)
+        for part in np.array_split(self._shuffled_positions(seed), int(n)):
+            test = np.sort(part)
+            train = np.setdiff1d(positions, test)
+            yield self.subset(train), self.subset(test)
 
-    def _shuffled(self, seed: int) -> I64:
-        return np.random.default_rng(whole("seed", seed, most=math.inf)).permutation(self.n_queries)
+    def _shuffled_positions(self, seed: int) -> I64:
+        """Return the positions of the queries in random order."""
+        rng = np.random.default_rng(whole("seed", seed, most=math.inf))
+        return rng.permutation(self.n_queries)
 
     @classmethod
     def concat(cls, parts: Sequence[RankingData], *, repeated: str = "error") -> RankingData:
@@ -399,48 +393,21 @@ class RankingData:
             raise DataError("parts: found an empty list; expected at least one data set")
         if repeated not in ("error", "separate"):
             raise OptionError(f"repeated: found {repeated!r}; expected 'error' or 'separate'")
-        first = checked_data("parts[0]", parts[0])
-        for i, part in enumerate(parts[1:], 1):
-            if checked_data(f"parts[{i}]", part).n_features != first.n_features:
-                expected = f"{first.n_features}, as part 0 has"
-                raise DataError(
-                    f"parts: part {i} has {part.n_features} features; expected {expected}"
-                )
-            if (
-                part.feature_names
-                and first.feature_names
-                and part.feature_names != first.feature_names
-            ):
-                raise DataError(
-                    f"parts: part {i} has other feature names than part 0; expected the same"
-                )
-        levels = {
-            name: tuple(
-                dict.fromkeys(level for part in parts for level in part.categories.get(name, ()))
-            )
-            for name in first.categories
-        }
+        _check_same_columns(parts)
+        levels = _levels_of_all(parts)
         parts = [part.with_levels(levels, f"parts: part {i}") for i, part in enumerate(parts)]
-        qids = arrays.joined_ids([part.qids for part in parts])
+        qids = joined_ids([part.qids for part in parts])
         if repeated == "error":
-            ids, counts = np.unique(qids, return_counts=True)
-            if ids.size < qids.size:
-                expected = "distinct ids (repeated='separate' keeps both)"
-                raise DataError(
-                    f"parts: qid {ids[counts > 1][0]} is in more than one place; expected {expected}"
-                )
-        if any(not isinstance(part.X, np.ndarray) for part in parts):
-            from scipy.sparse import csr_matrix, vstack
-
-            X: Any = vstack([csr_matrix(part.X) for part in parts], format="csr")
-        else:
-            X = np.concatenate([part.X for part in parts])
-        offsets = offsets_from_sizes(np.concatenate([part.sizes for part in parts]))
-        labels = np.concatenate([part.labels for part in parts])
-        known = [part.doc_ids for part in parts if part.doc_ids is not None]
-        doc_ids = np.concatenate(known) if len(known) == len(parts) else None
+            _check_different_queries(qids)
+        sizes = np.concatenate([part.sizes for part in parts])
         return cls(
-            X, labels, offsets, qids, first.feature_names, doc_ids=doc_ids, categories=levels
+            X=_concatenated_features([part.X for part in parts]),
+            labels=np.concatenate([part.labels for part in parts]),
+            offsets=offsets_from_sizes(sizes),
+            qids=qids,
+            feature_names=parts[0].feature_names,
+            doc_ids=_concatenated_ids([part.doc_ids for part in parts]),
+            categories=levels,
         )
 
     def with_n_features(self, n_features: int) -> RankingData:
@@ -453,14 +420,15 @@ class RankingData:
         [[1.0, 0.0, 0.0]]
         """
         if whole("n_features", n_features) < self.n_features:
-            expected = f"at least the {self.n_features} features there are"
-            raise DataError(f"n_features: found {n_features}; expected {expected}")
-        if n_features == self.n_features:
+            raise DataError(
+                f"n_features: found {n_features}; "
+                f"expected at least the {self.n_features} features there are"
+            )
+        n_added = n_features - self.n_features
+        if n_added == 0:
             return self
         if isinstance(self.X, np.ndarray):
-            X: Any = np.pad(
-                np.ascontiguousarray(self.X), ((0, 0), (0, n_features - self.n_features))
-            )
+            X: Any = np.pad(np.ascontiguousarray(self.X), ((0, 0), (0, n_added)))
         else:
             X = self.X.copy()
             X.resize(self.n_documents, n_features)
@@ -506,9 +474,8 @@ class RankingData:
         """
         if self.doc_ids is not None:
             return self.doc_ids
-        return np.char.add(
-            "d", self.in_document_order(np.arange(1, self.n_documents + 1)).astype(str)
-        )
+        numbers = self.in_document_order(np.arange(1, self.n_documents + 1))
+        return np.char.add("d", numbers.astype(str))
 
     def in_document_order(self, values: Array) -> Array:
         """Bring one value per source row (a score file's lines) into the order of the documents
@@ -538,18 +505,75 @@ class RankingData:
         return summarise(self.X, self.labels, self.offsets)
 
 
-def checked_data(name: str, given: object) -> RankingData:
-    """Return ``given`` if it is ranking data.
+def _check_same_columns(parts: Sequence[RankingData]) -> None:
+    """Raise an error about a part that is no ranking data, or has other columns than part 0."""
+    first = checked_data("parts[0]", parts[0])
+    for i, part in enumerate(parts):
+        n_features = checked_data(f"parts[{i}]", part).n_features
+        if n_features != first.n_features:
+            raise DataError(
+                f"parts: part {i} has {n_features} features; "
+                f"expected {first.n_features}, as part 0 has"
+            )
+        have_names = bool(part.feature_names and first.feature_names)
+        if have_names and part.feature_names != first.feature_names:
+            raise DataError(
+                f"parts: part {i} has other feature names than part 0; expected the same"
+            )
+
+
+def _levels_of_all(parts: Sequence[RankingData]) -> Levels:
+    """Return the levels that occur in any part, by column, in order of their first part."""
+    levels_by_column = {}
+    for column in parts[0].categories:
+        levels: dict[str, None] = {}  # a set that keeps the order
+        for part in parts:
+            levels.update(dict.fromkeys(part.categories.get(column, ())))
+        levels_by_column[column] = tuple(levels)
+    return levels_by_column
+
+
+def _check_different_queries(qids: Array) -> None:
+    """Raise an error about the first query id that is there twice."""
+    ids, counts = np.unique(qids, return_counts=True)
+    if ids.size < qids.size:
+        raise DataError(
+            f"parts: qid {ids[counts > 1][0]} is in more than one place; "
+            "expected distinct ids (repeated='separate' keeps both)"
+        )
+
+
+def _concatenated_features(parts: list[Any]) -> Any:
+    """Return rows of features one after the other: CSR if a part is CSR."""
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate(parts)
+    from scipy.sparse import csr_matrix, vstack
+
+    return vstack([csr_matrix(part) for part in parts], format="csr")
+
+
+def _concatenated_ids(parts: Sequence[Array | None]) -> Array | None:
+    """Return ids one after the other, None if a part has none."""
+    parts_with_ids = [part for part in parts if part is not None]
+    if len(parts_with_ids) < len(parts):
+        return None
+    return np.concatenate(parts_with_ids)
+
+
+def checked_data(name: str, argument: object) -> RankingData:
+    """Return an argument if it is ranking data.
 
     Args:
         name: what errors call it.
-        given: anything.
+        argument: anything.
 
     >>> checked_data("train", [1, 2])
     Traceback (most recent call last):
     tautrank.errors.DataError: train: found list; expected RankingData (RankingData.from_arrays makes it of arrays)
     """
-    if not isinstance(given, RankingData):
-        expected = "RankingData (RankingData.from_arrays makes it of arrays)"
-        raise DataError(f"{name}: found {type(given).__name__}; expected {expected}")
-    return given
+    if not isinstance(argument, RankingData):
+        raise DataError(
+            f"{name}: found {type(argument).__name__}; "
+            "expected RankingData (RankingData.from_arrays makes it of arrays)"
+        )
+    return argument

@@ -17,10 +17,10 @@ import numpy as np
 
 from tautrank.arguments import job_count
 from tautrank.arrays import I64, Array, query_of
-from tautrank.data.arrays import Queries
 from tautrank.data.letor_blocks import letor_chunks, parse_letor
 from tautrank.data.letor_options import LetorOptions
 from tautrank.data.parsed_files import ParsedArrays, joined_files, name_of_files
+from tautrank.data.queries import Queries
 from tautrank.data.ranking_data import Names, RankingData
 from tautrank.data.table_files import IN_CHUNKS, format_of_table, scan_table, table_chunks
 from tautrank.data.text_source import ending

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tautrank.arrays import Array
-from tautrank.data.arrays import checked_features
+from tautrank.data.features import checked_features
 from tautrank.data.frames import as_frame
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import ending, finite_number, require_files

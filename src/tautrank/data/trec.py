@@ -24,8 +24,8 @@ from tautrank.arrays import (
     flat_numbers,
     numbers,
 )
-from tautrank.data.arrays import check_words, offsets_from_sizes
 from tautrank.data.lists import Lists
+from tautrank.data.queries import check_words, offsets_from_sizes
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.reading import LETOR, format_of, read, read_scores
 from tautrank.data.text_source import finite_number, first_line, read_text

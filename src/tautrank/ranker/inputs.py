@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike
 from tautrank.arguments import one_or_more, whole
 from tautrank.arrays import F32, F64, check_weights, numbers
 from tautrank.data import RankingData, StreamedRows
-from tautrank.data.arrays import checked_features, checked_queries
 from tautrank.data.distributed import DistributedData
+from tautrank.data.features import checked_features
+from tautrank.data.queries import checked_queries
 from tautrank.data.ranking_data import Names
 from tautrank.engines import AnyLoss, Callback, members_of
 from tautrank.errors import DataError, OptionError, counted, unknown

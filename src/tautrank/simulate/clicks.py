@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from tautrank.arguments import real, whole
 from tautrank.arrays import F64, I64, Bools, check_each, check_finite_scores, query_of, ranks_in
 from tautrank.data import RankingData
-from tautrank.data.arrays import offsets_from_sizes
+from tautrank.data.queries import offsets_from_sizes
 from tautrank.data.ranking_data import checked_data
 from tautrank.metrics.ordering import query_maxima
 from tautrank.simulate.perturbations import checked_seed, probabilities_by_label

@@ -12,7 +12,7 @@ import numpy as np
 
 from tautrank.arguments import real, whole
 from tautrank.arrays import F64, I64
-from tautrank.data.arrays import offsets_from_sizes
+from tautrank.data.queries import offsets_from_sizes
 from tautrank.data.ranking_data import RankingData, checked_data
 from tautrank.errors import DataError, OptionError
 

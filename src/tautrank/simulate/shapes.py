@@ -13,7 +13,7 @@ import numpy as np
 
 from tautrank.arrays import F32, F64, I64
 from tautrank.data import RankingData
-from tautrank.data.arrays import offsets_from_sizes
+from tautrank.data.queries import offsets_from_sizes
 from tautrank.simulate import scaled, text_match
 from tautrank.simulate.qualities import draw_intents, draw_plenty, draw_qualities, utility
 

@@ -14,7 +14,7 @@ import numpy as np
 from tautrank.arguments import job_count, real, whole
 from tautrank.arrays import F32, F64, I64
 from tautrank.data import RankingData
-from tautrank.data.arrays import offsets_from_sizes
+from tautrank.data.queries import offsets_from_sizes
 from tautrank.errors import OptionError
 from tautrank.simulate.perturbations import checked_seed
 from tautrank.simulate.qualities import (
