@@ -120,6 +120,7 @@ class _FileReader:
 
     def read(self, file: Path, progress: Progress) -> ParsedArrays:
         """Read a file, or the arrays that are kept of it."""
+        parsed: ParsedArrays | None
         stamp = cached_files.stamp_of(file, self.options, self.cache)
         if stamp is not None:
             parsed = self._read_cached(file, stamp, progress)

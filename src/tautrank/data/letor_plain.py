@@ -49,12 +49,12 @@ def read_plain(file: Path, options: LetorOptions) -> ParsedArrays | None:
     if not _are_regular(cells, options):
         return None
 
-    last_column = int(cells.index.max(initial=options.first_index - 1)) - options.first_index
+    last_column = int(cells.feature.max(initial=options.first_index - 1)) - options.first_index
     width = max(options.n_features or 0, last_column + 1)
     if width * len(rows) > _MOST_VALUES:
         return None
     X = np.zeros((len(rows), width), np.float32)
-    X[cells.row, cells.index - options.first_index] = cells.value
+    X[cells.row, cells.feature - options.first_index] = cells.value
 
     starts = [row for row in range(len(rows)) if row == 0 or qids[row] != qids[row - 1]]
     return ParsedArrays(
@@ -83,7 +83,7 @@ class _Cells(NamedTuple):
     """The features of all documents, one after the other."""
 
     row: I64
-    index: I64
+    feature: I64
     value: F64
 
 
@@ -93,18 +93,18 @@ def _cells(feature_texts: tuple[bytes, ...]) -> _Cells:
     n_features = np.array([text.count(b":") for text in feature_texts])
     return _Cells(
         row=np.repeat(np.arange(n_features.size), n_features),
-        index=np.array([int(word) for word in words[::2]], np.int64),
+        feature=np.array([int(word) for word in words[::2]], np.int64),
         value=np.array([float(word) for word in words[1::2]]),
     )
 
 
 def _are_regular(cells: _Cells, options: LetorOptions) -> bool:
     """Return whether indices ascend in each document and are allowed, and values fit a float32."""
-    if cells.index.size == 0:
+    if cells.feature.size == 0:
         return True
     is_new_row = np.diff(cells.row) > 0
-    are_ascending = np.all((np.diff(cells.index) > 0) | is_new_row)
+    are_ascending = np.all((np.diff(cells.feature) > 0) | is_new_row)
     are_allowed = (
-        cells.index.min() >= options.first_index and cells.index.max() <= options.last_index
+        cells.feature.min() >= options.first_index and cells.feature.max() <= options.last_index
     )
     return bool(are_ascending and are_allowed and np.all(np.abs(cells.value) <= _LARGEST_VALUE))

@@ -71,16 +71,16 @@ def checked_queries(
     return Queries(offsets, np.arange(offsets.size - 1))
 
 
-def checked_ids(ids: Any, n_rows: int, of: str = "X", name: str = "qid") -> Array:
+def checked_ids(values: Any, n_rows: int, of: str = "X", name: str = "qid") -> Array:
     """Return ids of queries or documents as an array of integers or text.
 
     Args:
-        ids: the argument, one id per row.
+        values: the argument, one id per row.
         n_rows: number of rows.
         of: what has the rows, for errors.
         name: what errors call the ids.
     """
-    ids = np.asarray(ids)
+    ids: Array = np.asarray(values)
     check_one_per_row(name, ids, n_rows, "id", of)
     kind = ids.dtype.kind
     if kind == "f":

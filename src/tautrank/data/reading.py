@@ -70,7 +70,7 @@ def read(
     _check_letor_options(letor_options)
     file = path_of(path)
     file_format = CSV if separator is not None else format_of(file, label=label, qid=qid)
-    columns = {
+    columns: dict[str, Any] = {
         "doc_id": doc_id,
         "features": features or None,
         "drop": drop,

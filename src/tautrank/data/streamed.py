@@ -223,7 +223,7 @@ def scan(path: str, options: Mapping[str, Any]) -> ParsedArrays:
             warnings.filterwarnings("ignore", ".* scattered ")
             found = scan_table(file, **options)
         names = found.feature_names or ()
-        _check_adjacent(path, (found.offsets, found.qids, found.source_rows))
+        _check_adjacent(path, Queries(found.offsets, found.qids, found.source_rows))
         return ParsedArrays(found.labels, found.offsets[:-1], found.qids, len(names), names=names)
     parsed = parse_letor(file, LetorOptions(**options), job_count(None))
     if not parsed.tokens:
