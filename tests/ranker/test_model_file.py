@@ -19,7 +19,7 @@ import pytest
 
 import tautrank as tr
 from tautrank.engines.lightgbm import LightGBMModel
-from tautrank.ranker import model_file
+from tautrank.ranker import model_archive
 from tautrank.ranker.estimator import Ranker
 from tests.ranker_examples import ranker as quick_ranker
 
@@ -386,7 +386,7 @@ def test_parameters_from_a_file_are_only_kept(saved, tmp_path):
 
 
 def test_archives_that_would_fill_the_memory_are_refused(saved, tmp_path, monkeypatch):
-    monkeypatch.setattr(model_file, "_ALWAYS_FINE", 20_000)
+    monkeypatch.setattr(model_archive, "_ALWAYS_FINE", 20_000)
     path = tmp_path / "bomb.taut"
     rewritten(saved, path, meta=b" " * 1_000_000)
     fails(path, "'meta.json' would take 1,000,000 bytes; expected at most 20,000")
@@ -417,10 +417,8 @@ def test_nothing_is_unpacked_and_nothing_runs(saved, tmp_path, monkeypatch):
     monkeypatch.setattr("builtins.eval", forbidden)
     monkeypatch.setattr("builtins.exec", forbidden)
     Ranker.load(saved)
-    source = (
-        Path(model_file.__file__).read_text()
-        + Path(model_file.__file__).with_name("estimator.py").read_text()
-    )
+    room = Path(model_archive.__file__).parent
+    source = "".join(file.read_text() for file in room.glob("*.py"))
     assert not re.search(
         r"\b(import pickle|from pickle|eval\(|exec\(|__import__|import_module|import joblib)",
         source,

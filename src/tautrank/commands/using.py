@@ -263,7 +263,7 @@ def model_info(model: Path = options.MODEL, as_json: bool = options.AS_JSON) -> 
     Example: tautrank model info model.taut
     """
     ranker = options.load_ranker(model)
-    from tautrank.ranker.model_file import tool_of
+    from tautrank.ranker.other_tools import tool_of
 
     top = top_features(ranker)
     parameters = {name: value for name, value in ranker.get_params().items() if value is not None}

@@ -36,8 +36,9 @@ from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarni
 from tautrank.metrics import Metric, metric
 from tautrank.ranker import inputs
 from tautrank.ranker.answers import Explanation, Ranking
+from tautrank.ranker.fitted import Fitted
 from tautrank.ranker.list_features import PROBE_TREES, ListFeatures, with_list_features
-from tautrank.ranker.model_file import Fitted, read_ranker, write_ranker
+from tautrank.ranker.model_file import read_ranker, write_ranker
 from tautrank.ranker.validation import given_once, validation_sets
 
 
@@ -635,18 +636,18 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return ranker
 
     def _keep(self, fitted: Fitted) -> None:
-        model, record, names, lists, levels = fitted
+        """Set the attributes that a fitted ranker has."""
         self._fitted = fitted
-        self.model_ = model
-        self.categories_ = dict(levels)
-        self.list_features_ = lists
-        self.evals_result_ = record.history
-        self.best_iteration_ = record.best_iteration
-        self.best_score_ = record.best_score
-        self.n_trees_ = model.n_trees
-        self.n_features_in_ = model.n_features - (0 if lists is None else lists.width)
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
+        self.model_ = fitted.model
+        self.categories_ = dict(fitted.categories)
+        self.list_features_ = fitted.list_features
+        self.evals_result_ = fitted.record.history
+        self.best_iteration_ = fitted.record.best_iteration
+        self.best_score_ = fitted.record.best_score
+        self.n_trees_ = fitted.model.n_trees
+        self.n_features_in_ = fitted.n_features
+        if fitted.feature_names is not None:
+            self.feature_names_in_ = np.array(fitted.feature_names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
