@@ -15,7 +15,7 @@ from tautrank.experiments.changes import Change
 from tautrank.experiments.compare import comparison
 from tautrank.experiments.data_source import DataSource
 from tautrank.experiments.plan import Budget, Condition, Plan, System
-from tautrank.experiments.result import Comparison
+from tautrank.experiments.result import TrainedComparison
 from tautrank.experiments.store import TrialOutcome
 from tautrank.papers.claims import Better, GapGrows
 from tautrank.papers.plan import make_plan
@@ -77,7 +77,7 @@ def comparison_of(values, metrics=("ndcg@5",), systems=None, held=(), **found):
     spent = {
         name: {place: [1] * repeats for place in places} for name in ("trees", "seconds", "valid")
     }
-    return Comparison(plan=plan, values=arrays, **{**spent, "n_done": plan.size, **found})
+    return TrainedComparison(plan=plan, values=arrays, **{**spent, "n_done": plan.size, **found})
 
 
 def content(path: Path) -> list[tuple[object, ...]]:

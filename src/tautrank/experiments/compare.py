@@ -16,7 +16,7 @@ from tautrank.experiments.data_source import MEMORY, DataSource
 from tautrank.experiments.finished_trials import FinishedTrials
 from tautrank.experiments.plan import Budget, Experiment, Plan, System, settle
 from tautrank.experiments.protocols import GivenSplits
-from tautrank.experiments.result import Comparison
+from tautrank.experiments.result import TrainedComparison
 from tautrank.experiments.store import Store
 from tautrank.experiments.workers import choose_workers, run_waiting
 from tautrank.files import PathLike
@@ -57,7 +57,7 @@ def compare(
     workers: int | None = 1,
     progress: Progress | None = None,
     **parameters: Any,
-) -> Comparison:
+) -> TrainedComparison:
     """Train every loss on the same data, several times, and test which differences are real.
 
     Args:
@@ -145,7 +145,7 @@ def compare_splits(
     n_jobs: int | None = None,
     workers: int | None = 1,
     progress: Progress | None = None,
-) -> Comparison:
+) -> TrainedComparison:
     """Run a comparison over several folds: every test query counts once per repeat.
 
     Args:
@@ -162,4 +162,4 @@ def compare_splits(
     bar = show_progress("trainings") if progress is None else nullcontext(progress)
     with Store(None if store is None else Path(store), kind="comparison") as opened, bar as shown:
         run_waiting(plan, opened, chosen, shown, threads=max(1, job_count(n_jobs) // workers))
-        return Comparison(**FinishedTrials(plan, opened).fields(), alpha=alpha, pairs=pairs)
+        return TrainedComparison(**FinishedTrials(plan, opened).fields(), alpha=alpha, pairs=pairs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,10 +14,8 @@ from tautrank.data import Judged
 from tautrank.data.trec import judge_given, read_judgments
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.compare import DEFAULT_METRICS
-from tautrank.experiments.data_source import MEMORY, DataSource
-from tautrank.experiments.plan import PLAIN, Budget, Existing, Experiment, Plan
-from tautrank.experiments.protocols import GivenSplits
-from tautrank.experiments.result import Comparison
+from tautrank.experiments.plan import PLAIN
+from tautrank.experiments.run_comparison import GivenRuns, RunComparison
 from tautrank.metrics import Metric, metric
 
 
@@ -30,8 +28,8 @@ def compare_runs(
     alpha: float = 0.05,
     baseline: str = "",
     pairs: str = "baseline",
-    **reading: Any,
-) -> Comparison:
+    **reader_options: Any,
+) -> RunComparison:
     """Judge existing runs or scores, and test which differences are real.
 
     Documents of a run without a judgment count as not relevant. Judged documents that a run did not
@@ -55,7 +53,7 @@ def compare_runs(
         alpha: the significance level.
         baseline: the name of the system that the others are compared with; by default the first.
         pairs: ``"baseline"`` compares every system with the baseline, ``"all"`` every two systems.
-        **reading: options of the reader of a data file, such as ``zero_based=True``.
+        **reader_options: options of the reader of a data file, such as ``zero_based=True``.
 
     >>> qrels = {"q1": {"d1": 1, "d2": 0}, "q2": {"d1": 2, "d7": 1}, "q3": {"d3": 1}}
     >>> bm25 = {"q1": {"d1": 3.5, "d2": 2.0}, "q2": {"d7": 1.5, "d8": 1.0}, "q3": {"d4": 2.0, "d3": 1.0}}
@@ -64,108 +62,163 @@ def compare_runs(
     >>> result.systems[1].values["mrr"].tolist()
     [[1.0, 1.0, 1.0]]
     """
+    choice("pairs", pairs, ("baseline", "all"))
+    runs_by_system = _checked_runs(runs)
+    options = {} if like is None else {"like": like}
+    checked_metrics = [metric(name, **options) for name in one_or_more(metrics)]
+    if not checked_metrics:
+        raise OptionError("metrics: found none; expected at least one, such as 'ndcg@10'")
+    if baseline:
+        choice("system", baseline, tuple(runs_by_system))
+
+    judgments = read_judgments(judged, **reader_options)
+    evaluated: dict[str, _EvaluatedRun] = {}
+    for runs_of_system in runs_by_system.values():
+        for label, run in runs_of_system.items():
+            judged_run = judge_given(run, judgments, label, label_of(judged, "judged"))
+            evaluated[label] = _evaluated(judged_run, checked_metrics, like)
+
+    judged_runs = {label: run.judged for label, run in evaluated.items()}
+    answered = _answered_queries(judged_runs)
+    remarks = _remarks_on_queries(judged_runs, answered)
+    if like == "trec_eval":
+        remarks.append(_remark_on_trec_eval(judged_runs))
+
+    values = {}
+    for system, runs_of_system in runs_by_system.items():
+        for number, name in enumerate(map(str, checked_metrics)):
+            values[PLAIN, system, name] = [
+                evaluated[label].values[number][answered] for label in runs_of_system
+            ]
+    given_runs = GivenRuns(
+        labels={system: tuple(runs_of_system) for system, runs_of_system in runs_by_system.items()},
+        are_files=all(map(_is_path, _each_run(runs_by_system))),
+        judgments=os.fspath(judged) if _is_path(judged) else None,
+        metrics=tuple(map(str, checked_metrics)),
+        baseline=baseline,
+        options=options,
+    )
+    return RunComparison(
+        runs=given_runs,
+        values=values,
+        n_done=sum(map(len, runs_by_system.values())),
+        alpha=alpha,
+        pairs=pairs,
+        remarks=tuple(remarks),
+    )
+
+
+class _EvaluatedRun(NamedTuple):
+    """A run with its judgments, and the values of each metric, one per judged query."""
+
+    judged: Judged
+    values: list[F64]
+
+
+def _evaluated(judged_run: Judged, metrics: Sequence[Metric], like: str | None) -> _EvaluatedRun:
+    """Return the values of all metrics on a run, in trec_eval's order of documents if asked for."""
+    if like == "trec_eval":
+        judged_run = judged_run.for_trec_eval()
+    values = [metric.per_query(judged_run.scores, judged_run.lists) for metric in metrics]
+    return _EvaluatedRun(judged_run, values)
+
+
+def _checked_runs(runs: Any) -> dict[str, dict[str, Any]]:
+    """Return the runs of each system by their labels; every system has as many as the first."""
     if not isinstance(runs, Mapping):
         raise OptionError(
             f"runs: found a {type(runs).__name__}; expected a dictionary from names to runs"
         )
     if len(runs) < 2:
         raise OptionError(f"runs: found {len(runs)}; expected at least two systems to compare")
-    choice("pairs", pairs, ("baseline", "all"))
-    options = {} if like is None else {"like": like}
-    judges = [metric(m, **options) for m in one_or_more(metrics)]
-    by_system = {str(name): _separate(f"runs['{name}']", given) for name, given in runs.items()}
-    repeats = len(next(iter(by_system.values())))
-    for name, given in by_system.items():
-        if len(given) != repeats:
+    runs_by_system = {
+        str(name): _runs_by_label(f"runs['{name}']", argument) for name, argument in runs.items()
+    }
+    n_repeats = len(next(iter(runs_by_system.values())))
+    for name, runs_of_system in runs_by_system.items():
+        if len(runs_of_system) != n_repeats:
             raise OptionError(
-                f"runs['{name}']: found {len(given)} runs; expected {repeats}, as the first system has"
+                f"runs['{name}']: found {len(runs_of_system)} runs;"
+                f" expected {n_repeats}, as the first system has"
             )
-    systems = tuple(Existing(name, tuple(given)) for name, given in by_system.items())
-    names, seeds = tuple(map(str, judges)), GivenSplits("seeds")
-    study = Experiment(
-        systems=systems,
-        metrics=names,
-        protocol=seeds,
-        trials=repeats,
-        parameters=options,
-        baseline=baseline,
-    )
-    judgments = read_judgments(judged, **reading)
-
-    def values_of(name: str, run: Any) -> tuple[Judged, list[F64]]:
-        found = judge_given(run, judgments, name, called(judged, "judged"))
-        found = found.for_trec_eval() if like == "trec_eval" else found
-        return found, [m.per_query(found.scores, found.lists) for m in judges]
-
-    judged_runs = {
-        name: values_of(name, run) for given in by_system.values() for name, run in given.items()
-    }
-    counted, remarks = _counted({name: found for name, (found, _) in judged_runs.items()})
-    if like == "trec_eval":
-        named = all(found.names is not None for found, _ in judged_runs.values())
-        order = (
-            "by name, the last of the alphabet first"
-            if named
-            else "in the order of the data, for want of names"
-        )
-        remarks.append(f"As trec_eval does: scores in 32 bits, tied documents {order}.")
-    values = {
-        (PLAIN, system, name): [judged_runs[run][1][i][counted] for run in by_system[system]]
-        for system in by_system
-        for i, name in enumerate(names)
-    }
-    source, n_queries = DataSource((called(judged, MEMORY),)), int(np.count_nonzero(counted))
-    plan = Plan(study=study, data=source, n_queries=n_queries, budget=Budget(repeats, 0))
-    return Comparison(
-        plan=plan, values=values, n_done=plan.size, alpha=alpha, pairs=pairs, remarks=tuple(remarks)
-    )
+    return runs_by_system
 
 
-def called(given: Any, otherwise: str) -> str:
-    """Return what to call something in a sentence: a file by its path.
+def _runs_by_label(name: str, argument: Any) -> dict[str, Any]:
+    """Return the runs of one system by what they are called in sentences."""
+    if not _is_several_runs(argument):
+        return {label_of(argument, name): argument}
+    if not len(argument):
+        raise OptionError(f"{name}: found no run; expected at least one")
+    runs_by_label: dict[str, Any] = {}
+    for number, run in enumerate(argument):
+        label = label_of(run, f"{name}[{number}]")
+        if label in runs_by_label:  # a file may be named twice
+            label = f"{label} #{number}"
+        runs_by_label[label] = run
+    return runs_by_label
 
-    >>> called("bm25.trec", "run"), called({"q1": {"d1": 1.0}}, "run")
+
+def _is_several_runs(argument: Any) -> bool:
+    """Return whether an argument is a list of runs, or an array with one run per row."""
+    if isinstance(argument, np.ndarray):
+        return argument.ndim == 2
+    if not isinstance(argument, list | tuple):
+        return False
+    is_list_of_scores = len(argument) > 0 and isinstance(argument[0], int | float | np.number)
+    return not is_list_of_scores
+
+
+def _each_run(runs_by_system: Mapping[str, Mapping[str, Any]]) -> list[Any]:
+    return [run for runs_of_system in runs_by_system.values() for run in runs_of_system.values()]
+
+
+def _is_path(argument: Any) -> bool:
+    return isinstance(argument, str | os.PathLike)
+
+
+def label_of(argument: Any, otherwise: str) -> str:
+    """Return what to call an argument in a sentence: a file by its path.
+
+    >>> label_of("bm25.trec", "run"), label_of({"q1": {"d1": 1.0}}, "run")
     ('bm25.trec', 'run')
     """
-    return os.fspath(given) if isinstance(given, str | os.PathLike) else otherwise
+    return os.fspath(argument) if _is_path(argument) else otherwise
 
 
-def _separate(name: str, given: Any) -> dict[str, Any]:
-    """Return the runs of one system by what they are called: several stand in a list, or in the
-    rows of an array.
-    """
-    several = isinstance(given, np.ndarray) and given.ndim == 2
-    several |= isinstance(given, list | tuple) and not (
-        given and isinstance(given[0], int | float | np.number)
-    )
-    if not several:
-        return {called(given, name): given}
-    if not len(given):
-        raise OptionError(f"{name}: found no run; expected at least one")
-    # A file may be named twice: its path alone would not tell the two apart.
-    names = [called(run, f"{name}[{i}]") for i, run in enumerate(given)]
-    names = [f"{run} #{i}" if run in names[:i] else run for i, run in enumerate(names)]
-    return dict(zip(names, given, strict=True))
-
-
-def _counted(runs: Mapping[str, Judged]) -> tuple[Bools, list[str]]:
-    """Return which judged queries count, those that any run answers, and what to say about the
-    others.
-    """
-    first, *_ = names = list(runs)
-    answered = {name: found.answered for name, found in runs.items()}
-    counted = np.logical_or.reduce(list(answered.values()))
-    left_out = {"judged queries in no run": int(np.count_nonzero(~counted))}
-    missing = {}
-    for name in names:
-        if not (answered[name] & answered[first]).any():
+def _answered_queries(judged_runs: Mapping[str, Judged]) -> Bools:
+    """Return which judged queries any run answers; every run must share one with the first."""
+    first_label, first_run = next(iter(judged_runs.items()))
+    answered = np.zeros_like(first_run.answered)
+    for label, run in judged_runs.items():
+        if not (run.answered & first_run.answered).any():
             raise DataError(
-                f"{name}: answers no judged query that {first} answers; expected the same queries"
+                f"{label}: answers no judged query that {first_label} answers;"
+                " expected the same queries"
             )
-        left_out[f"queries of {name} without judgments"] = runs[name].not_judged
-        missing[f"queries missing from {name}"] = int(np.count_nonzero(counted & ~answered[name]))
-    kinds = {"Left out": left_out, "Counted with nothing retrieved": missing}
-    found = {
-        kind: [f"{what}: {n}" for what, n in counts.items() if n] for kind, counts in kinds.items()
-    }
-    return counted, [f"{kind}: {'; '.join(what)}." for kind, what in found.items() if what]
+        answered |= run.answered
+    return answered
+
+
+def _remarks_on_queries(judged_runs: Mapping[str, Judged], answered: Bools) -> list[str]:
+    """Return sentences on the queries that are left out, and on those that some runs lack."""
+    left_out = {"judged queries in no run": int(np.count_nonzero(~answered))}
+    missing = {}
+    for label, run in judged_runs.items():
+        left_out[f"queries of {label} without judgments"] = run.not_judged
+        missing[f"queries missing from {label}"] = int(np.count_nonzero(answered & ~run.answered))
+
+    remarks = []
+    for title, counts in (("Left out", left_out), ("Counted with nothing retrieved", missing)):
+        texts = [f"{name}: {count}" for name, count in counts.items() if count]
+        if texts:
+            remarks.append(f"{title}: {'; '.join(texts)}.")
+    return remarks
+
+
+def _remark_on_trec_eval(judged_runs: Mapping[str, Judged]) -> str:
+    """Return the sentence on the order of tied documents, which trec_eval takes from their names."""
+    order = "by name, the last of the alphabet first"
+    if any(run.names is None for run in judged_runs.values()):
+        order = "in the order of the data, for want of names"
+    return f"As trec_eval does: scores in 32 bits, tied documents {order}."

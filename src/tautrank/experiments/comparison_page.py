@@ -10,9 +10,8 @@ import numpy as np
 
 import tautrank
 from tautrank.experiments.comparison_figures import comparison_figures, difference_sections
-from tautrank.experiments.comparison_tables import run_table
-from tautrank.experiments.comparison_values import CellResult, ComparisonValues
-from tautrank.experiments.data_source import MEMORY
+from tautrank.experiments.comparison_tables import training_table
+from tautrank.experiments.comparison_values import CellResult, ComparisonValues, PlannedValues
 from tautrank.experiments.plan import System
 from tautrank.report.page import (
     Code,
@@ -31,9 +30,27 @@ from tautrank.tables import Table, difference_text
 _MOST_SEEDS = 20  # shown on the page; the seed of the plan gives all of them
 
 
+class Subject(NamedTuple):
+    """What is compared, as the page of a comparison presents it.
+
+    Attributes:
+        kind: what the title names, such as ``losses``.
+        competitors: what the question names, such as ``systems``.
+        settings: what a reader needs to trust the numbers.
+        call: the call in Python that gives the comparison again.
+    """
+
+    kind: str
+    competitors: str
+    settings: Section
+    call: str
+
+
 def comparison_page(
     result: ComparisonValues,
     tables: Mapping[str, Table],
+    subject: Subject,
+    *,
     figures: bool = False,
     command: str | None = None,
 ) -> Page:
@@ -42,6 +59,7 @@ def comparison_page(
     Args:
         result: the values of the comparison.
         tables: its tables by title.
+        subject: what is compared.
         figures: whether to draw figures; without them the page has no script, and Plotly is not
             needed.
         command: the command that reproduces it; by default the page shows the call in Python.
@@ -54,22 +72,20 @@ def comparison_page(
     if figures:
         sections += figure_sections(comparison_figures(result))
     sections += failure_sections(result)
-    sections.append(settings_section(result, comparison_settings(result)))
-    sections.append(_reproduction(result, command))
+    sections.append(subject.settings)
+    sections.append(_reproduction(command, subject.call))
 
-    kind = "runs" if result.plan.study.given else "losses"
-    lead = _question(result)
-    return Page(f"Comparison of {kind}", sections, lead=lead, interactive=figures)
+    lead = _question(result, subject.competitors)
+    return Page(f"Comparison of {subject.kind}", sections, lead=lead, interactive=figures)
 
 
-def _question(result: ComparisonValues) -> str:
+def _question(result: ComparisonValues, competitors: str) -> str:
     """Return the question that the page answers."""
     n_queries = next(iter(result.systems[0].values.values())).shape[1]
     n_systems = len(result.systems)
     if n_systems == 1:
         return f"How well does {result.systems[0].name} rank {n_queries:,} test queries?"
-    kind = "systems" if result.plan.study.given else "losses"
-    return f"Which of {n_systems} {kind} wins on {n_queries:,} test queries, and is the win real?"
+    return f"Which of {n_systems} {competitors} wins on {n_queries:,} test queries, and is the win real?"
 
 
 # ---- Sections that comparisons and studies share
@@ -105,29 +121,40 @@ def failure_sections(result: ComparisonValues) -> list[Section]:
     return [TableSection("Trials that failed", Table.of(["trial", "error"], rows))]
 
 
-def settings_section(result: ComparisonValues, settings: Mapping[str, str]) -> Section:
-    """Return what was run: settings, what was trained with which parameters, and the data.
+def settings_section(
+    settings: Mapping[str, str], title: str, table: Table, data: Table | None = None
+) -> Section:
+    """Return what was run: settings, what was compared, and the data.
+
+    Args:
+        settings: texts by name; an empty text is left out.
+        title: the title of the table.
+        table: what was compared.
+        data: the parts of data in memory.
+    """
+    applicable = {name: text for name, text in settings.items() if text}
+    sections: list[Section] = [
+        Facts("What was run", applicable),
+        TableSection(title, table, folded=True),
+    ]
+    if data is not None:
+        sections.append(TableSection("Data", data))
+    return Group("Settings", sections)
+
+
+def trials_section(result: PlannedValues, settings: Mapping[str, str]) -> Section:
+    """Return what was run in the trials of a plan.
 
     Args:
         result: the values of a comparison or a study.
         settings: texts by name; an empty text is left out.
     """
-    title = "What was trained"
-    if result.measures_only:
-        title = "What was measured"
-    elif result.plan.study.given:
-        title = "What was compared"
-    applicable = {name: text for name, text in settings.items() if text}
-    sections: list[Section] = [
-        Facts("What was run", applicable),
-        TableSection(title, run_table(result), folded=True),
-    ]
-    if result.plan.data.held:
-        sections.append(TableSection("Data", _data_table(result)))
-    return Group("Settings", sections)
+    title = "What was measured" if result.measures_only else "What was trained"
+    data = _data_table(result) if result.plan.data.held else None
+    return settings_section(settings, title, training_table(result), data)
 
 
-def _data_table(result: ComparisonValues) -> Table:
+def _data_table(result: PlannedValues) -> Table:
     """Return the sizes of the parts of each split."""
     rows = []
     for number, split in enumerate(result.plan.data.held, 1):
@@ -172,7 +199,7 @@ def completeness(result: ComparisonValues) -> list[str]:
         result: the values of a comparison or a study.
     """
     sentences = []
-    n_planned = result.plan.size
+    n_planned = result.n_planned
     if result.n_done < n_planned:
         kind = "measurements" if result.measures_only else "trainings"
         failed = f", {len(result.failures)} failed" if result.failures else ""
@@ -250,24 +277,20 @@ def _lead(leader: CellResult, baseline: str) -> str:
 # ---- Settings: what a reader needs to trust the numbers, or to doubt them
 
 
-def comparison_settings(result: ComparisonValues) -> dict[str, str]:
+def comparison_settings(result: PlannedValues) -> dict[str, str]:
     """Return settings, versions and seeds of a comparison, by name.
 
     Args:
         result: the values of the comparison.
     """
-    plan = result.plan
-    if plan.study.given:
-        settings = {"judgments": ", ".join(plan.data.given), "level": f"{result.alpha:g}"}
-        return {**settings, **measured_settings(result), **version_settings(result)}
-    vary = plan.study.protocol.varied
-    configurations = plan.budget.configurations or "none: parameters as given"
+    configurations = result.plan.budget.configurations or "none: parameters as given"
     return {
-        "repeats": f"{plan.budget.trials}, other {vary} in each",
+        "repeats": f"{result.n_repeats}, other {result.varied} in each",
         "level": f"{result.alpha:g}",
         "configurations tried": str(configurations),
         **measured_settings(result),
         **seed_settings(result),
+        **plan_settings(result),
         **version_settings(result),
     }
 
@@ -278,7 +301,7 @@ def measured_settings(result: ComparisonValues) -> dict[str, str]:
     return {"metrics": ", ".join(metrics), "baseline": result.baseline}
 
 
-def seed_settings(result: ComparisonValues) -> dict[str, str]:
+def seed_settings(result: PlannedValues) -> dict[str, str]:
     """Return the seed of the plan, and those of its trials as far as there is room for them."""
     seeds = list(dict.fromkeys(str(trial.spec["seed"]) for trial in result.plan.trials()))
     text = ", ".join(seeds[:_MOST_SEEDS])
@@ -287,17 +310,23 @@ def seed_settings(result: ComparisonValues) -> dict[str, str]:
     return {"seed": str(result.plan.seed), "seeds of the trials": text}
 
 
-def version_settings(result: ComparisonValues) -> dict[str, str]:
-    """Return what else decides the numbers, and what made them: threads, data and versions."""
-    version = tautrank.__version__
-    meta, plan = result.meta, result.plan
-    tools = (f"tautrank {meta.get('tautrank', version)}", *result.trained_with)
+def plan_settings(result: PlannedValues) -> dict[str, str]:
+    """Return what else decides the numbers of trials: overlap, threads and data."""
+    plan, meta = result.plan, result.meta
     return {
         "overlap of trials": f"{result.overlap:.4g}" if result.overlap else "",
         "threads of a trial": str(plan.n_jobs or ""),
         "hash of the data": ", ".join(fingerprint for _, fingerprint in plan.fingerprints),
         "store created": meta.get("created", ""),
         "command as typed": meta.get("command", ""),
+    }
+
+
+def version_settings(result: ComparisonValues) -> dict[str, str]:
+    """Return the versions that made the numbers and the page."""
+    version = tautrank.__version__
+    tools = (f"tautrank {result.meta.get('tautrank', version)}", *result.trained_with)
+    return {
         "run with": ", ".join(tools),
         "page written with": (
             f"tautrank {version}, Python {platform.python_version()}, NumPy {np.__version__}"
@@ -308,43 +337,38 @@ def version_settings(result: ComparisonValues) -> dict[str, str]:
 # ---- What gives the result again
 
 
-def _reproduction(result: ComparisonValues, command: str | None) -> Code:
+def _reproduction(command: str | None, call: str) -> Code:
     """Return the command or the call that gives the numbers again."""
     if command:
         remark = "The same command on the same files gives the same numbers."
         return Code("Run it again", command, [remark])
     remark = "The same call on the same data gives the same numbers."
-    return Code("Run it again", python_call(result), [remark])
+    return Code("Run it again", call, [remark])
 
 
-def python_call(result: ComparisonValues) -> str:
-    """Return the call in Python that gives a comparison again.
+def python_call(result: PlannedValues) -> str:
+    """Return the call of `tautrank.compare` that gives a comparison again.
 
     Args:
-        result: the values of what `tautrank.compare` or `compare_runs` returned.
+        result: the values of the comparison.
     """
-    study, budget = result.plan.study, result.plan.budget
-    tests = {
-        "alpha": result.alpha,
-        "baseline": result.baseline,
-        "pairs": result.pairs,
-        **study.parameters,
-    }
-    if study.given:
-        runs, judgments = _run_arguments(result)
-        metrics = list(result.metric_names)
-        return call_text("tr.compare_runs", f"{runs},\n    {judgments}", metrics=metrics, **tests)
     return call_text(
         "tr.compare",
         "train, valid, test",
-        losses=[_as_typed(system) for system in study.systems],
+        losses=[_as_typed(system) for system in result.plan.study.systems],
         metrics=list(result.metric_names),
-        repeats=budget.trials,
-        vary=study.protocol.varied,
+        repeats=result.n_repeats,
+        vary=result.varied,
         seed=result.plan.seed,
-        tune=budget.configurations,
-        **tests,
+        tune=result.plan.budget.configurations,
+        **test_arguments(result),
+        **result.plan.study.parameters,
     )
+
+
+def test_arguments(result: ComparisonValues) -> dict[str, Any]:
+    """Return the arguments of the tests, as one types them."""
+    return {"alpha": result.alpha, "baseline": result.baseline, "pairs": result.pairs}
 
 
 def _as_typed(system: Any) -> Any:
@@ -352,28 +376,6 @@ def _as_typed(system: Any) -> Any:
     if isinstance(system, System) and system == System(system.loss):
         return system.loss
     return system
-
-
-class _RunArguments(NamedTuple):
-    """The first two arguments of `compare_runs`, as typed."""
-
-    runs: str
-    judgments: str
-
-
-def _run_arguments(result: ComparisonValues) -> _RunArguments:
-    """Return runs and judgments: their files, or the names of variables where there are none."""
-    systems = result.plan.study.given
-    paths = {system.name: _one_or_list(system.runs) for system in systems}
-    are_files = not any(run.startswith("runs[") for system in systems for run in system.runs)
-    runs = repr(paths) if are_files else "runs"
-    source = result.plan.data.given
-    judgments = "judged" if source == (MEMORY,) else repr(source[0])
-    return _RunArguments(runs, judgments)
-
-
-def _one_or_list(values: Sequence[str]) -> str | list[str]:
-    return values[0] if len(values) == 1 else list(values)
 
 
 def call_text(function: str, data: str, **options: Any) -> str:

@@ -17,6 +17,7 @@ from tautrank.experiments.comparison_values import (
     ComparisonValues,
     Failure,
     PairTest,
+    PlannedValues,
 )
 from tautrank.experiments.plan import PLAIN
 from tautrank.experiments.query_gains import query_gains
@@ -76,38 +77,41 @@ def result_tables(
     return tables
 
 
-def opening(result: ComparisonValues) -> str:
-    """Return the first sentences on how to read the tables of a comparison.
+def training_opening(result: PlannedValues) -> str:
+    """Return the first sentences on how to read the tables of a comparison of losses.
 
     Args:
         result: the values of the comparison.
     """
-    budget, first = result.plan.budget, result.metrics[0]
+    n_configurations = result.plan.budget.configurations
     sentences = [_what_a_mean_is(result)]
-    if budget.configurations:
+    if n_configurations:
         sentences.append(
-            f"Each training picks the best of {budget.configurations} random configurations by"
-            f" validation {first}; 'all tried' is the mean over all of them."
+            f"Each training picks the best of {n_configurations} random configurations by"
+            f" validation {result.metrics[0]}; 'all tried' is the mean over all of them."
         )
-    empty = EMPTY_QUERIES[first.empty]
-    sentences.append(f"Ties: {first.ties}; empty queries: {empty}.")
-    return " ".join([*sentences, *result.remarks])
+    return " ".join([*sentences, ties_and_remarks(result)])
 
 
-def _what_a_mean_is(result: ComparisonValues) -> str:
-    """Return the sentence on the number of trainings or runs behind a mean."""
-    n = result.plan.budget.trials
-    if result.plan.study.given:
-        if n == 1:
-            return "One run each."
-        return f"Mean ± standard deviation over {n} runs."
-    if n == 1:
+def _what_a_mean_is(result: PlannedValues) -> str:
+    """Return the sentence on the number of trainings behind a mean."""
+    if result.n_repeats == 1:
         return "One training each: nothing is known of other seeds and splits."
-    if result.plan.study.protocol.varied == "splits":
+    differs = "other seeds"
+    if result.varied == "splits":
         differs = "training/validation splits drawn anew"
-    else:
-        differs = "other seeds"
-    return f"Mean ± standard deviation over {n} repeats ({differs})."
+    return f"Mean ± standard deviation over {result.n_repeats} repeats ({differs})."
+
+
+def ties_and_remarks(result: ComparisonValues) -> str:
+    """Return how ties and empty queries count, and the remarks on single queries.
+
+    Args:
+        result: the values of a comparison.
+    """
+    first = result.metrics[0]
+    conventions = f"Ties: {first.ties}; empty queries: {EMPTY_QUERIES[first.empty]}."
+    return " ".join([conventions, *result.remarks])
 
 
 def reading(result: ComparisonValues, opening: str, cells: Sequence[CellResult]) -> str:
@@ -244,16 +248,21 @@ def _place_cells(
     """Return condition, system, metric and queries of a cell, as far as there are several."""
     row = []
     if result.condition_names != (PLAIN,):
-        value = result.plan.study.condition(cell.condition).value
+        value = _condition_value(result, cell.condition)
         column = Column("condition", ("value", "condition"), words=True)
         row.append((column, Cell(cell.condition, (value, cell.condition))))
     row.append(text_cell("system", cell.system))
     if _has_several_metrics(cells):
         name = Cell(cell.metric + _direction(cell), (cell.metric,))
         row.append((Column("metric", words=True), name))
-    if len(result.plan.study.judged) > 1:
+    if len(result.judged_parts) > 1:
         row.append(text_cell("queries", cell.part))
     return row
+
+
+def _condition_value(result: ComparisonValues, name: str) -> float | None:
+    """Return the position of a condition on the axis of its study."""
+    return next(condition.value for condition in result.conditions if condition.name == name)
 
 
 def _mean_cell(cells: Sequence[CellResult], cell: CellResult, *, mark_best: bool) -> Titled:
@@ -424,22 +433,13 @@ def pair_table(result: ComparisonValues) -> Table:
 # ---- What was trained
 
 
-def run_table(result: ComparisonValues) -> Table:
+def training_table(result: PlannedValues) -> Table:
     """Return what was trained (or measured) under each condition, with all parameters, trees and
     time.
 
     Args:
         result: the values of a comparison or a study.
     """
-    study = result.plan.study
-    if study.given:
-        return Table.of_rows(
-            [
-                [text_cell("system", str(system)), text_cell("run", run)]
-                for system in study.given
-                for run in system.runs
-            ]
-        )
     n_places = len(result.condition_names) * len(result.system_names)
     specs = [trial.spec for trial in result.plan.trials()[:n_places]]
     has_search = any(spec.get("search") for spec in specs)
@@ -534,8 +534,8 @@ def to_dict(result: ComparisonValues) -> dict[str, Any]:
         result: the values of the comparison.
     """
     plain = {
-        "repeats": result.plan.budget.trials,
-        "vary": result.plan.study.protocol.varied,
+        "repeats": result.n_repeats,
+        "vary": result.varied,
         "alpha": result.alpha,
         "compared": result.pairs,
         **measured_values(result),
@@ -560,7 +560,7 @@ def measured_values(result: ComparisonValues) -> dict[str, Any]:
         result: the values of a comparison or a study.
     """
     trials = {
-        "planned": result.plan.size,
+        "planned": result.n_planned,
         "done": result.n_done,
         "failed": len(result.failures),
         "constant": result.n_constant,
@@ -577,8 +577,7 @@ def measured_values(result: ComparisonValues) -> dict[str, Any]:
         "trained_with": result.trained_with,
         "trials": trials,
         "conditions": [
-            {"name": condition.name, "value": condition.value}
-            for condition in result.plan.study.conditions
+            {"name": condition.name, "value": condition.value} for condition in result.conditions
         ],
         "baseline": result.baseline,
         "cells": [_cell_dict(cell) for cell in result.cells],

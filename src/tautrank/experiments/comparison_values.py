@@ -5,6 +5,7 @@ say about it.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tautrank.arrays import F64
-from tautrank.experiments.plan import Plan
+from tautrank.experiments.plan import Condition, Plan
 from tautrank.metrics import Metric, metric
 from tautrank.significance.systems import SystemsTest, systems_test
 from tautrank.significance.verdicts import TestOutcome
@@ -162,14 +163,13 @@ class SystemResult:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class ComparisonValues:
+class ComparisonValues(ABC):
     """What a comparison measured and tested: plain data, and statistics that are computed once.
 
     Values are kept by (condition, system) or (condition, system, metric), one entry per trial; a
     comparison of several folds has one trial per repeat and fold.
 
     Args:
-        plan: what was run.
         values: by (condition, system, metric), one array per trial: a value per test query.
         trees: by (condition, system), the number of trees of each trial's model.
         seconds: by (condition, system), the time of each trial.
@@ -193,7 +193,6 @@ class ComparisonValues:
         remarks: sentences about queries that were left out or filled in.
     """
 
-    plan: Plan
     values: Mapping[Cell, list[F64]]
     trees: Mapping[Place, list[int]] = field(default_factory=dict)
     seconds: Mapping[Place, list[float]] = field(default_factory=dict)
@@ -238,43 +237,73 @@ class ComparisonValues:
         )
 
     @property
+    @abstractmethod
     def system_names(self) -> tuple[str, ...]:
         """The names of the systems in tables."""
-        return self.plan.study.system_names
 
     @property
+    @abstractmethod
     def metric_names(self) -> tuple[str, ...]:
         """The names of the metrics, the first one decides."""
-        return self.plan.study.metrics
+
+    @property
+    @abstractmethod
+    def baseline(self) -> str:
+        """The name of the system that the others are compared with."""
+
+    @property
+    @abstractmethod
+    def n_repeats(self) -> int:
+        """The number of trainings or runs of each system."""
+
+    @property
+    @abstractmethod
+    def varied(self) -> str:
+        """What differs between repeats: splits or seeds; empty for a study."""
+
+    @property
+    def n_folds(self) -> int:
+        """The number of trials of each repeat: one per fold of the data."""
+        return 1
+
+    @property
+    def n_planned(self) -> int:
+        """The number of trials, those that are not done included."""
+        return len(self.conditions) * len(self.system_names) * self.n_repeats * self.n_folds
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """The conditions, a single one without a name for a comparison."""
+        return (Condition(),)
 
     @property
     def condition_names(self) -> tuple[str, ...]:
         """The names of the conditions, the single one of a comparison being `PLAIN`."""
-        return self.plan.study.condition_names
+        return tuple(condition.name for condition in self.conditions)
+
+    @property
+    def judged_parts(self) -> tuple[str, ...]:
+        """The parts of the data with a mean: the test part, and others if a study asks for them."""
+        return ("test",)
 
     def metrics_under(self, condition: str) -> tuple[str, ...]:
         """The names of the metrics that are recorded under a condition."""
-        return self.plan.study.metrics_under(condition)
+        return self.metric_names
 
     @property
     def has_own_metrics(self) -> bool:
         """Whether some conditions are judged by metrics of their own."""
-        return any(condition.metrics for condition in self.plan.study.conditions)
-
-    @property
-    def baseline(self) -> str:
-        """The name of the system that the others are compared with."""
-        return self.plan.study.baseline
+        return any(condition.metrics for condition in self.conditions)
 
     @property
     def measures_only(self) -> bool:
-        """Whether nothing was trained."""
-        return self.plan.study.measures_only
+        """Whether nothing was trained, but something measured."""
+        return False
 
     @property
     def tests_same_queries(self) -> bool:
         """Whether all trials test on the same queries."""
-        return self.plan.study.protocol.tests_same_queries
+        return True
 
     @property
     def _baseline_index(self) -> int:
@@ -317,8 +346,8 @@ class ComparisonValues:
 
     def _repeats(self, of_trials: Sequence[Any]) -> list[Sequence[Any]]:
         """What belongs to each repeat: one entry per fold."""
-        folds = len(self.plan.folds_of(0))
-        return [of_trials[i : i + folds] for i in range(0, len(of_trials), folds)]
+        starts = range(0, len(of_trials), self.n_folds)
+        return [of_trials[start : start + self.n_folds] for start in starts]
 
     def _joined(self, cell: Cell) -> list[F64]:
         return [np.concatenate(folds) for folds in self._repeats(self.values.get(cell, []))]
@@ -392,6 +421,76 @@ class ComparisonValues:
                 PairTest(better, worse, numbers[0], min(numbers[1:]), max(numbers[1:]), *p)
             )
         return pairs
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class PlannedValues(ComparisonValues):
+    """What the trials of a plan measured.
+
+    Args:
+        plan: what was run.
+    """
+
+    plan: Plan
+
+    @property
+    def system_names(self) -> tuple[str, ...]:
+        """The names of the systems in tables."""
+        return self.plan.study.system_names
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """The names of the metrics, the first one decides."""
+        return self.plan.study.metrics
+
+    @property
+    def baseline(self) -> str:
+        """The name of the system that the others are compared with."""
+        return self.plan.study.baseline
+
+    @property
+    def n_repeats(self) -> int:
+        """The number of trainings of each system."""
+        return self.plan.budget.trials or 1
+
+    @property
+    def varied(self) -> str:
+        """What differs between repeats: splits or seeds; empty for a study."""
+        return self.plan.study.protocol.varied
+
+    @property
+    def n_folds(self) -> int:
+        """The number of trials of each repeat: one per fold of the data."""
+        return len(self.plan.folds_of(0))
+
+    @property
+    def n_planned(self) -> int:
+        """The number of trials, those that are not done included."""
+        return self.plan.size
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """The conditions, a single one without a name for a comparison."""
+        return self.plan.study.conditions
+
+    @property
+    def judged_parts(self) -> tuple[str, ...]:
+        """The parts of the data with a mean: the test part, and others if a study asks for them."""
+        return self.plan.study.judged
+
+    def metrics_under(self, condition: str) -> tuple[str, ...]:
+        """The names of the metrics that are recorded under a condition."""
+        return self.plan.study.metrics_under(condition)
+
+    @property
+    def measures_only(self) -> bool:
+        """Whether nothing was trained, but something measured."""
+        return self.plan.study.measures_only
+
+    @property
+    def tests_same_queries(self) -> bool:
+        """Whether all trials test on the same queries."""
+        return self.plan.study.protocol.tests_same_queries
 
 
 def _mean_over_tried(

@@ -79,26 +79,6 @@ class Measurement:
 
 
 @dataclass(frozen=True)
-class Existing:
-    """A system whose runs exist already, so that nothing is trained.
-
-    Args:
-        name: the name in tables.
-        runs: its runs, by what they are called: a file by its path.
-
-    >>> str(Existing("bm25", ("bm25.trec",)))
-    'bm25'
-    """
-
-    name: str
-    runs: tuple[str, ...] = ()
-    parameters: ClassVar[Mapping[str, Any]] = {}
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True)
 class Condition:
     """One point of a figure's x axis, or one variant of a table.
 
@@ -154,7 +134,7 @@ class Experiment:
     paper.
 
     Args:
-        systems: what is compared; or `Measurement`, or `Existing`.
+        systems: what is compared; or `Measurement`.
         metrics: the first one picks models and stops training; all are recorded for every test
             query.
         protocol: where a trial's queries come from.
@@ -168,7 +148,7 @@ class Experiment:
         baseline: the system that the others are compared with; by default the first.
     """
 
-    systems: tuple[System | Measurement | Existing, ...]
+    systems: tuple[System | Measurement, ...]
     metrics: tuple[str, ...]
     protocol: Protocol = field(default_factory=Resampling)
     conditions: tuple[Condition, ...] = (Condition(),)
@@ -250,16 +230,11 @@ class Experiment:
         return all(isinstance(system, Measurement) for system in self.systems)
 
     @property
-    def given(self) -> list[Existing]:
-        """The systems whose runs are given."""
-        return [system for system in self.systems if isinstance(system, Existing)]
-
-    @property
     def losses(self) -> list[str]:
         """The losses that are trained, as text."""
         return [system.loss for system in self.systems if isinstance(system, System)]
 
-    def system(self, name: str) -> System | Measurement | Existing:
+    def system(self, name: str) -> System | Measurement:
         """The system of that name."""
         return by_name("system", name, dict(zip(self.system_names, self.systems, strict=True)))
 
@@ -378,8 +353,6 @@ class Plan:
         }
         if isinstance(system, Measurement):
             return {**spec, "measure": system.kind, "parameters": to_json(parameters, "plan")}
-        if isinstance(system, Existing):
-            return {**spec, "run": system.runs[trial]}
         if self.budget.trees is not None:
             parameters["n_estimators"] = self.budget.trees
         search = (

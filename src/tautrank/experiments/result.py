@@ -17,6 +17,7 @@ from tautrank.experiments.comparison_values import (
     Failure,
     PairTest,
     Place,
+    PlannedValues,
     SystemResult,
 )
 from tautrank.files import PathLike, also_written
@@ -34,6 +35,7 @@ __all__ = [
     "Place",
     "Result",
     "SystemResult",
+    "TrainedComparison",
 ]
 
 
@@ -132,7 +134,7 @@ class Result(ABC):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Comparison(ComparisonValues, Result):
-    """What `compare` returns; a study's result is one with verdicts.
+    """What `compare` and `compare_runs` return; a study's result is one with verdicts.
 
     Values are kept by (condition, system) or (condition, system, metric), one entry per trial; a
     comparison of several folds has one trial per repeat and fold. One system is significantly
@@ -146,16 +148,20 @@ class Comparison(ComparisonValues, Result):
     ((2, 15), 1)
     """
 
+    @abstractmethod
+    def opening(self) -> str:
+        """Return the first sentences on how to read the tables."""
+
     def titled_tables(self) -> dict[str, Table]:
         """Return the results of each metric, and every pair of systems if all are compared."""
-        tables = comparison_tables.result_tables(self, comparison_tables.opening(self))
+        tables = comparison_tables.result_tables(self, self.opening())
         if self.pairs == "all" and any(self.tests(metric) for metric in self.metrics):
             tables["Every pair"] = comparison_tables.pair_table(self)
         return tables
 
     def note(self) -> str:
         """Return how to read the tables of results, in one paragraph."""
-        return comparison_tables.reading(self, comparison_tables.opening(self), self.cells)
+        return comparison_tables.reading(self, self.opening(), self.cells)
 
     def answer(self) -> list[str]:
         """Return the result in words: what is missing, and which system is best on each metric."""
@@ -165,21 +171,39 @@ class Comparison(ComparisonValues, Result):
         """Return everything as plain values, ready for JSON."""
         return comparison_tables.to_dict(self)
 
+    def _csv(self) -> str:
+        return comparison_tables.result_table(self, self.cells).to_csv()
+
+    def _latex(self) -> str:
+        tables = comparison_tables.result_tables(self, self.opening())
+        failed = [f"failed: {failure.title}: {failure.error}" for failure in self.failures]
+        return comparison_tables.to_latex(tables, failed)
+
+    def _markdown(self) -> str:
+        return comparison_tables.to_markdown(self.titled_tables(), self.failures)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class TrainedComparison(PlannedValues, Comparison):
+    """What `compare` returns: a comparison of losses, and the plan of its trainings."""
+
+    def opening(self) -> str:
+        """Return the first sentences on how to read the tables."""
+        return comparison_tables.training_opening(self)
+
     def page(self, *, figures: bool = False, command: str | None = None) -> Page:
         """Return the page that `to_html` writes.
 
         Args:
             figures, command: as those of `to_html`.
         """
-        return comparison_page.comparison_page(self, self.titled_tables(), figures, command)
-
-    def _csv(self) -> str:
-        return comparison_tables.result_table(self, self.cells).to_csv()
-
-    def _latex(self) -> str:
-        tables = comparison_tables.result_tables(self, comparison_tables.opening(self))
-        failed = [f"failed: {failure.title}: {failure.error}" for failure in self.failures]
-        return comparison_tables.to_latex(tables, failed)
-
-    def _markdown(self) -> str:
-        return comparison_tables.to_markdown(self.titled_tables(), self.failures)
+        settings = comparison_page.comparison_settings(self)
+        subject = comparison_page.Subject(
+            kind="losses",
+            competitors="losses",
+            settings=comparison_page.trials_section(self, settings),
+            call=comparison_page.python_call(self),
+        )
+        return comparison_page.comparison_page(
+            self, self.titled_tables(), subject, figures=figures, command=command
+        )

@@ -67,9 +67,9 @@ class StudyResult(StudyValues, Comparison):
             tables["Claims"] = study_tables.claim_table(self)
         return tables
 
-    def note(self) -> str:
-        """Return how to read the tables of results, in one paragraph."""
-        return comparison_tables.reading(self, study_tables.opening(self), self.cells)
+    def opening(self) -> str:
+        """Return the first sentences on how to read the tables."""
+        return study_tables.opening(self)
 
     def facts(self) -> dict[str, str]:
         """Return what was run, in words."""
@@ -98,8 +98,7 @@ class StudyResult(StudyValues, Comparison):
 
     def _result_tables(self) -> dict[str, Table]:
         # The same study gives the same tables: the time it took is told beside its parameters.
-        opening = study_tables.opening(self)
-        return comparison_tables.result_tables(self, opening, with_costs=False)
+        return comparison_tables.result_tables(self, self.opening(), with_costs=False)
 
     def _csv(self) -> str:
         table = comparison_tables.result_table(self, self.cells, with_costs=False)

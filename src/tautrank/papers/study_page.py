@@ -17,9 +17,10 @@ from tautrank.experiments.comparison_page import (
     figure_sections,
     lead_sentences,
     measured_settings,
+    plan_settings,
     result_sections,
     seed_settings,
-    settings_section,
+    trials_section,
     version_settings,
 )
 from tautrank.experiments.comparison_tables import power_note
@@ -65,7 +66,7 @@ def study_page(
     sections += result_sections(tables)
     sections += figure_sections(study_figures(result))
     sections += failure_sections(result)
-    sections.append(settings_section(result, study_settings(result)))
+    sections.append(trials_section(result, study_settings(result)))
     sections.append(_reproduction(result, typed))
     study = result.plan.study
     return Page(study.title, sections, lead=study.claim)
@@ -120,6 +121,7 @@ def study_settings(result: StudyValues) -> dict[str, str]:
     settings["what the paper leaves open"] = study.note
     settings |= measured_settings(result)
     settings |= seed_settings(result)
+    settings |= plan_settings(result)
     settings |= version_settings(result)
     return settings
 

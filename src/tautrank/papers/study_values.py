@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tautrank.experiments.comparison_values import ComparisonValues
+from tautrank.experiments.comparison_values import PlannedValues
 from tautrank.papers.plan import StudyPlan
 from tautrank.significance.verdicts import FAILS, HOLDS, UNDECIDED, TestOutcome
 
@@ -31,7 +31,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class StudyValues(ComparisonValues):
+class StudyValues(PlannedValues):
     """What a study measured and tested, with the verdicts on its claims.
 
     Args:
