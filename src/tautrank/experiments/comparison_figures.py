@@ -15,6 +15,7 @@ from tautrank.experiments.plan import PLAIN
 from tautrank.experiments.query_gains import query_gains
 from tautrank.report.figures import (
     Curve,
+    Intervals,
     curve_figure,
     escaped,
     interval_points,
@@ -96,12 +97,12 @@ def _difference_figure(
         shift = 0.5 * ((number + 0.5) / n_metrics - 0.5)
         rows = np.array([systems.index(cell.system) for cell in cells]) + shift
         tests = [cell.tested for cell in cells if cell.tested]
-        ends = [
-            np.array([test.low for test in tests]),
-            np.array([test.difference for test in tests]),
-            np.array([test.high for test in tests]),
-        ]
-        points = interval_points(metric, styles[metric], rows, ends, "x", 10, thickness=2)
+        intervals = Intervals(
+            low=np.array([test.low for test in tests]),
+            middle=np.array([test.difference for test in tests]),
+            high=np.array([test.high for test in tests]),
+        )
+        points = interval_points(metric, styles[metric], rows, intervals, "x", size=10, thickness=2)
         figure.add_scatter(**points)
     x_axis = {"zeroline": True, "tickformat": "+~g"}
     with_axes(figure, f"difference from {baseline}", "", x_axis, showgrid=False)

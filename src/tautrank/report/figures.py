@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,7 @@ from tautrank.report.plotly_script import require_plotly
 MOST_POINTS = 50_000
 """Most points of a cloud figure; a browser draws each of them as a shape of its own."""
 
+_MANY_POINTS = 200  # from here on points are small
 _LONGEST_TITLE = 34  # letters that fit the width of a phone
 
 
@@ -47,14 +48,26 @@ class Curve:
             raise OptionError(
                 f"low, high: found one of them for {self.name!r}; expected both or neither"
             )
+        n_places = np.size(self.x)
         for field in ("x", "mean", "low", "high"):
-            given = getattr(self, field)
-            if given is not None:
-                object.__setattr__(
-                    self,
-                    field,
-                    numbers(f"{field} of {self.name!r}", given, "place", np.size(self.x)),
-                )
+            values = getattr(self, field)
+            if values is not None:
+                checked = numbers(f"{field} of {self.name!r}", values, "place", n_places)
+                object.__setattr__(self, field, checked)
+
+
+class Intervals(NamedTuple):
+    """Points and the intervals around them; NaN leaves a gap.
+
+    Args:
+        low: the lower ends.
+        middle: the points.
+        high: the upper ends.
+    """
+
+    low: F64
+    middle: F64
+    high: F64
 
 
 def curve_figure(
@@ -84,52 +97,77 @@ def curve_figure(
     >>> [trace.name for trace in figure.data]
     ['mse', 'mse']
     """
-    lines, total = "lines" in mode, sum(curve.x.size for curve in curves)
-    if not lines and total > MOST_POINTS:
+    n_points = sum(curve.x.size for curve in curves)
+    if mode == "markers" and n_points > MOST_POINTS:
         raise DataError(
-            f"curves: found {total:,} points; expected at most {MOST_POINTS:,}, such as a sample of them"
+            f"curves: found {n_points:,} points; expected at most {MOST_POINTS:,},"
+            " such as a sample of them"
         )
     styles = styles or system_styles([curve.name for curve in curves])
     figure = require_plotly().Figure()
     # All bands lie behind all lines.
     for curve in curves:
         if curve.low is not None:
-            known = ~(np.isnan(curve.low) | np.isnan(curve.high))
-            there, back = (
-                (curve.x[known], curve.high[known]),
-                (curve.x[known][::-1], curve.low[known][::-1]),
-            )
-            x, y = (plain_numbers(np.concatenate(ends)) for ends in zip(there, back, strict=True))
-            area = {
-                "fill": "toself",
-                "fillcolor": band_colour(styles[curve.name].colour),
-                "line": {"width": 0},
-            }
-            hidden = {"mode": "lines", "hoverinfo": "skip", "showlegend": False}
-            figure.add_scatter(x=x, y=y, **area, **hidden, **trace_name(curve.name))
-    marks: dict[str, Any] = (
-        {"size": 8} if lines else {"size": 10 if total < 200 else 6, "opacity": 0.6}
-    )
+            figure.add_scatter(**_band(curve, styles[curve.name]))
     for curve in curves:
         style = styles[curve.name]
-        drawn: dict[str, Any] = {
-            "x": plain_numbers(curve.x),
-            "y": plain_numbers(curve.mean),
-            "mode": mode,
-        }
-        drawn["line"] = {"color": style.colour, "dash": style.dash, "width": 2} if lines else None
-        drawn["marker"] = {"color": style.colour, "symbol": style.symbol, **marks}
-        drawn["hovertemplate"] = "%{y:.4f} at %{x}" if lines else "(%{x:.4g}, %{y:.4g})"
-        figure.add_scatter(**drawn, **trace_name(curve.name))
+        trace = _cloud(curve, style, n_points) if mode == "markers" else _line(curve, style, mode)
+        figure.add_scatter(**trace)
     return with_axes(figure, x_title, y_title, {"type": "linear"})
+
+
+def _band(curve: Curve, style: SystemStyle) -> dict[str, Any]:
+    """Return the area around a curve: there along its upper end, and back along the lower one."""
+    is_known = ~np.isnan(curve.low) & ~np.isnan(curve.high)
+    x, low, high = curve.x[is_known], curve.low[is_known], curve.high[is_known]
+    return {
+        "x": plain_numbers(np.concatenate([x, x[::-1]])),
+        "y": plain_numbers(np.concatenate([high, low[::-1]])),
+        "fill": "toself",
+        "fillcolor": band_colour(style.colour),
+        "line": {"width": 0},
+        "mode": "lines",
+        "hoverinfo": "skip",
+        "showlegend": False,
+        **trace_name(curve.name),
+    }
+
+
+def _line(curve: Curve, style: SystemStyle, mode: str) -> dict[str, Any]:
+    """Return a line through the values of a curve."""
+    return {
+        "x": plain_numbers(curve.x),
+        "y": plain_numbers(curve.mean),
+        "mode": mode,
+        "line": {"color": style.colour, "dash": style.dash, "width": 2},
+        "marker": {"color": style.colour, "symbol": style.symbol, "size": 8},
+        "hovertemplate": "%{y:.4f} at %{x}",
+        **trace_name(curve.name),
+    }
+
+
+def _cloud(curve: Curve, style: SystemStyle, n_points: int) -> dict[str, Any]:
+    """Return the values of a curve as points, smaller where the figure has many of them."""
+    size = 10 if n_points < _MANY_POINTS else 6
+    marker = {"color": style.colour, "symbol": style.symbol, "size": size, "opacity": 0.6}
+    return {
+        "x": plain_numbers(curve.x),
+        "y": plain_numbers(curve.mean),
+        "mode": "markers",
+        "line": None,
+        "marker": marker,
+        "hovertemplate": "(%{x:.4g}, %{y:.4g})",
+        **trace_name(curve.name),
+    }
 
 
 def interval_points(
     name: str,
     style: SystemStyle,
-    places: Any,
-    ends: Sequence[F64],
-    along: str,
+    rows: F64,
+    intervals: Intervals,
+    axis: str,
+    *,
     size: int,
     **bars: Any,
 ) -> dict[str, Any]:
@@ -138,24 +176,30 @@ def interval_points(
     Args:
         name: what the points are of.
         style: how to draw them.
-        places: where they are on the other axis.
-        ends: the lower ends of the intervals, the points and the upper ends; NaN leaves a gap.
-        along: the axis of the points, ``"x"`` or ``"y"``.
+        rows: where each interval is on the other axis.
+        intervals: the points and the intervals.
+        axis: the axis of the points, ``"x"`` or ``"y"``.
         size: size of the points.
         bars: more of Plotly's settings for the intervals.
     """
-    low, mean, high = ends
-    error = {
-        "array": plain_numbers(high - mean),
-        "arrayminus": plain_numbers(mean - low),
+    other_axis = "y" if axis == "x" else "x"
+    error_bars = {
+        "type": "data",
+        "symmetric": False,
+        "array": plain_numbers(intervals.high - intervals.middle),
+        "arrayminus": plain_numbers(intervals.middle - intervals.low),
         "color": style.colour,
+        **bars,
     }
-    drawn: dict[str, Any] = {
-        axis: plain_numbers(mean if axis == along else places) for axis in "xy"
+    return {
+        axis: plain_numbers(intervals.middle),
+        other_axis: plain_numbers(rows),
+        f"error_{axis}": error_bars,
+        "marker": {"color": style.colour, "symbol": style.symbol, "size": size},
+        "mode": "markers",
+        "hovertemplate": f"%{{{axis}:+.4f}}",
+        **trace_name(name),
     }
-    drawn[f"error_{along}"] = {"type": "data", "symmetric": False, **error, **bars}
-    drawn["marker"] = {"color": style.colour, "symbol": style.symbol, "size": size}
-    return {**drawn, "mode": "markers", "hovertemplate": f"%{{{along}:+.4f}}", **trace_name(name)}
 
 
 def validation_curves(histories: Mapping[str, Sequence[ArrayLike]]) -> list[Curve]:
@@ -175,17 +219,18 @@ def validation_curves(histories: Mapping[str, Sequence[ArrayLike]]) -> list[Curv
     """
     curves = []
     for name, trainings in histories.items():
-        shortest = min((np.asarray(training).size for training in trainings), default=0)
-        if shortest > 1:
-            values = np.array(
-                [np.asarray(training, np.float64)[:shortest] for training in trainings]
-            )
-            mean, spread = (
-                values.mean(axis=0),
-                values.std(axis=0, ddof=1) if len(trainings) > 1 else None,
-            )
-            band = () if spread is None else (mean - spread, mean + spread)
-            curves.append(Curve(name, np.arange(1, shortest + 1), mean, *band))
+        arrays = [np.asarray(training, np.float64) for training in trainings]
+        shortest = min((array.size for array in arrays), default=0)
+        if shortest < 2:
+            continue
+        values = np.array([array[:shortest] for array in arrays])
+        trees = np.arange(1, shortest + 1)
+        mean = values.mean(axis=0)
+        if len(arrays) == 1:
+            curves.append(Curve(name, trees, mean))
+        else:
+            spread = values.std(axis=0, ddof=1)
+            curves.append(Curve(name, trees, mean, mean - spread, mean + spread))
     return curves
 
 
@@ -199,8 +244,10 @@ def with_axes(
         x_title, y_title: plain text beside the axes.
         x_axis, y_axis: more of Plotly's settings for the axes.
     """
-    titled = {"title": {"text": escaped(x_title)}, **(x_axis or {})}
-    return figure.update_layout(xaxis=titled, yaxis={"title": {"text": escaped(y_title)}, **y_axis})
+    return figure.update_layout(
+        xaxis={"title": {"text": escaped(x_title)}, **(x_axis or {})},
+        yaxis={"title": {"text": escaped(y_title)}, **y_axis},
+    )
 
 
 def trace_name(name: str) -> dict[str, str]:
@@ -228,7 +275,9 @@ def shortened(name: str) -> str:
     >>> shortened("ndcg-loss2++(k=5,mu=2,assignment=soft)")
     'ndcg-loss2++(k=5,mu=2,assignment=…'
     """
-    return name if len(name) <= _LONGEST_TITLE else name[: _LONGEST_TITLE - 1] + "…"
+    if len(name) <= _LONGEST_TITLE:
+        return name
+    return name[: _LONGEST_TITLE - 1] + "…"
 
 
 def plain_numbers(values: F64) -> list[float | None]:

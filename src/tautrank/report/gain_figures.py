@@ -5,7 +5,7 @@ baseline.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from tautrank.arrays import F64, I64, numbers
 from tautrank.report.figures import (
+    Intervals,
     escaped,
     interval_points,
     plain_numbers,
@@ -30,8 +31,8 @@ MOST_BARS = 240
 """Most bars of one panel; more would be narrower than a pixel of a phone."""
 
 _FEWEST_QUERIES = 10  # fewer queries have no distribution to draw
-_PANEL = 130  # pixels
-_GROUPS = 5
+_PANEL_HEIGHT = 130  # pixels
+_N_GROUPS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,25 +61,29 @@ class QueryGains:
 
 
 def gain_sections(
-    found: QueryGains, styles: Styles | None = None, under: str = ""
+    gains: QueryGains, styles: Styles | None = None, under: str = ""
 ) -> Iterator[FigureSection]:
     """Draw the gain of each query and the gain by difficulty; nothing where there are fewer than
     ten queries.
 
     Args:
-        found: the gains of at least one system.
+        gains: the gains of at least one system.
         styles: the styles of all systems of the page; by default those of the gains.
         under: the condition, as it follows a title.
 
     >>> rng = np.random.default_rng(0)
-    >>> found = QueryGains("ndcg@5", "mse", rng.random(20), {"xendcg": rng.normal(size=20)})
-    >>> [section.title for section in gain_sections(found)]
+    >>> gains = QueryGains("ndcg@5", "mse", rng.random(20), {"xendcg": rng.normal(size=20)})
+    >>> [section.title for section in gain_sections(gains)]
     ['Gain of each query over mse', 'Gain by difficulty of the query']
     """
-    if np.count_nonzero(~np.isnan(found.values)) >= _FEWEST_QUERIES:
-        styles = styles or system_styles(list(found.gains))
-        yield _bar_section(found, styles, under)
-        yield _difficulty_section(found, styles, under)
+    n_queries = np.count_nonzero(~np.isnan(gains.values))
+    if n_queries >= _FEWEST_QUERIES:
+        styles = styles or system_styles(list(gains.gains))
+        yield _bar_section(gains, styles, under)
+        yield _difficulty_section(gains, styles, under)
+
+
+# ---- The gain of each query, sorted
 
 
 def sorted_bars(gains: ArrayLike, most: int = MOST_BARS) -> F64:
@@ -94,62 +99,81 @@ def sorted_bars(gains: ArrayLike, most: int = MOST_BARS) -> F64:
     """
     values = numbers("gains", gains, "query")
     ordered = np.sort(values[~np.isnan(values)])
-    return np.array([part.mean() for part in np.array_split(ordered, min(most, ordered.size))])
+    n_bars = min(most, ordered.size)
+    return np.array([neighbours.mean() for neighbours in np.array_split(ordered, n_bars)])
 
 
-def _bar_section(found: QueryGains, styles: Styles, under: str) -> FigureSection:
-    """A panel per system, a bar per query, sorted."""
+def _bar_section(gains: QueryGains, styles: Styles, under: str) -> FigureSection:
+    """Return a panel per system with a bar per query, sorted."""
+    counts = {name: win_tie_loss(of_system) for name, of_system in gains.gains.items()}
+    queries = "each test query, mean over trainings,"
+    if gains.trial_of is not None:
+        queries = "each test query of each trial"
+    caption = (
+        f"What {queries} gains or loses against {gains.baseline} in {gains.unit}, sorted in each"
+        " panel."
+    )
+    n_neighbours = math.ceil(max(sum(count) for count in counts.values()) / MOST_BARS)
+    if n_neighbours > 1:
+        caption += f" A bar is the mean of up to {n_neighbours} neighbours in that order."
+    results = []
+    for name, (won, tied, lost) in counts.items():
+        results.append(f"{name} wins {won}, ties {tied} and loses {lost}")
+    return FigureSection(
+        f"Gain of each query over {gains.baseline}{under}",
+        _bar_figure(gains, styles),
+        caption,
+        f"Sorted bars, one per query: {'; '.join(results)}.",
+    )
+
+
+def _bar_figure(gains: QueryGains, styles: Styles) -> Any:
+    """Draw sorted bars in one panel per system."""
     from plotly.subplots import make_subplots
 
-    bars_of = {name: sorted_bars(gains) for name, gains in found.gains.items()}
-    panels = len(bars_of)
-    titles, spacing = [escaped(shortened(name)) for name in bars_of], 0.27 / panels
+    n_panels = len(gains.gains)
     figure = make_subplots(
-        panels, 1, shared_xaxes=True, vertical_spacing=spacing, subplot_titles=titles
+        n_panels,
+        1,
+        shared_xaxes=True,
+        vertical_spacing=0.27 / n_panels,
+        subplot_titles=[escaped(shortened(name)) for name in gains.gains],
     )
+    highest = 0.0
+    for row, (name, of_system) in enumerate(gains.gains.items(), 1):
+        bars = sorted_bars(of_system)
+        highest = max(highest, float(np.abs(bars).max(initial=0.0)))
+        figure.add_bar(**_bars(name, bars, styles[name].colour), row=row, col=1)
     # One scale for all panels: a bar twice as high is twice the gain, whatever the system.
-    highest = max(float(np.abs(bars).max(initial=0.0)) for bars in bars_of.values()) or 1.0
-    for row, (name, bars) in enumerate(bars_of.items(), 1):
-        places, width = (
-            (np.arange(bars.size) + 0.5) * 100 / max(1, bars.size),
-            100 / max(1, bars.size),
-        )
-        drawn: dict[str, Any] = {
-            "x": plain_numbers(places),
-            "y": plain_numbers(bars),
-            "width": width,
-        }
-        drawn["marker"] = {"color": styles[name].colour, "line": {"width": 0}}
-        figure.add_bar(**drawn, hovertemplate="%{y:+.4f}", row=row, col=1, **trace_name(name))
+    limit = 1.05 * (highest or 1.0)
     figure.update_annotations(x=0, xanchor="left", font={"size": 13})
     figure.update_xaxes(range=[0, 100], showgrid=False)
-    figure.update_xaxes(title={"text": "% of queries, from loss to gain"}, row=panels)
-    figure.update_yaxes(range=[-1.05 * highest, 1.05 * highest], nticks=5)
-    figure.update_yaxes(title={"text": escaped(f"gain in {found.unit}")}, row=(panels + 1) // 2)
-    figure.update_layout(height=90 + _PANEL * panels, showlegend=False)
-    counts = {name: win_tie_loss(gains) for name, gains in found.gains.items()}
-    whose = (
-        "each test query, mean over trainings,"
-        if found.trial_of is None
-        else "each test query of each trial"
-    )
-    caption = f"What {whose} gains or loses against {found.baseline} in {found.unit}, sorted in each panel."
-    together = math.ceil(max(map(sum, counts.values())) / MOST_BARS)
-    caption += (
-        f" A bar is the mean of up to {together} neighbours in that order." if together > 1 else ""
-    )
-    summary = [
-        f"{name} wins {won}, ties {tied} and loses {lost}"
-        for name, (won, tied, lost) in counts.items()
-    ]
-    title = f"Gain of each query over {found.baseline}{under}"
-    return FigureSection(
-        title, figure, caption, f"Sorted bars, one per query: {'; '.join(summary)}."
-    )
+    figure.update_xaxes(title={"text": "% of queries, from loss to gain"}, row=n_panels)
+    figure.update_yaxes(range=[-limit, limit], nticks=5)
+    middle_row = (n_panels + 1) // 2
+    figure.update_yaxes(title={"text": escaped(f"gain in {gains.unit}")}, row=middle_row)
+    return figure.update_layout(height=90 + _PANEL_HEIGHT * n_panels, showlegend=False)
+
+
+def _bars(name: str, bars: F64, colour: str) -> dict[str, Any]:
+    """Return bars that fill a panel from 0 to 100 % of the queries."""
+    n_bars = max(1, bars.size)
+    centres = (np.arange(bars.size) + 0.5) * 100 / n_bars
+    return {
+        "x": plain_numbers(centres),
+        "y": plain_numbers(bars),
+        "width": 100 / n_bars,
+        "marker": {"color": colour, "line": {"width": 0}},
+        "hovertemplate": "%{y:+.4f}",
+        **trace_name(name),
+    }
+
+
+# ---- The gain by difficulty
 
 
 def difficulty_groups(
-    baseline: ArrayLike, groups: int = _GROUPS, *, higher_is_better: bool = True
+    baseline: ArrayLike, groups: int = _N_GROUPS, *, higher_is_better: bool = True
 ) -> list[I64]:
     """Cut queries at the quantiles of a baseline's values, and return the numbers of each group,
     the hardest first.
@@ -167,54 +191,79 @@ def difficulty_groups(
     [[2, 3], [0, 1]]
     """
     values = numbers("baseline", baseline, "query")
-    known = np.flatnonzero(~np.isnan(values))
-    cuts = np.unique(np.quantile(values[known], np.linspace(0, 1, groups + 1)[1:-1]))
-    group_of = np.searchsorted(cuts, values[known], side="left")
-    found = [known[group_of == group] for group in np.unique(group_of)]
-    return found if higher_is_better else found[::-1]
+    queries = np.flatnonzero(~np.isnan(values))
+    inner_shares = np.linspace(0, 1, groups + 1)[1:-1]
+    cuts = np.unique(np.quantile(values[queries], inner_shares))
+    group_of = np.searchsorted(cuts, values[queries], side="left")
+    by_value = [queries[group_of == group] for group in np.unique(group_of)]
+    return by_value if higher_is_better else by_value[::-1]
 
 
-def _difficulty_section(found: QueryGains, styles: Styles, under: str) -> FigureSection:
-    """Mean gain in each group of queries, with intervals over its queries or over trials."""
+def _difficulty_section(gains: QueryGains, styles: Styles, under: str) -> FigureSection:
+    """Return the mean gain in each group of queries, with intervals over its queries or over
+    trials.
+    """
+    groups = difficulty_groups(gains.values, higher_is_better=gains.higher_is_better)
+    intervals_by_system = {name: _group_intervals(gains, name, groups) for name in gains.gains}
+    figure = _difficulty_figure(gains, styles, groups, intervals_by_system)
+    caption = (
+        f"Mean gain over {gains.baseline} in {gains.unit} by how hard a query is for"
+        f" {gains.baseline}"
+    )
+    if not all(np.isnan(intervals.low).all() for intervals in intervals_by_system.values()):
+        caption += f", with 95 % {_kind_of_interval(gains)}"
+    caption += (
+        f". The groups are made from the values of {gains.baseline} itself, so part of the gain on"
+        " the hardest and of the loss on the easiest queries is regression to the mean."
+    )
+    ends = []
+    for name, intervals in intervals_by_system.items():
+        hardest, easiest = intervals.middle[0], intervals.middle[-1]
+        ends.append(f"{name} gains {hardest:+.4f} on the hardest and {easiest:+.4f} on the easiest")
+    title = f"Gain by difficulty of the query{under}"
+    return FigureSection(title, figure, caption, f"Points: {'; '.join(ends)}.")
+
+
+def _kind_of_interval(gains: QueryGains) -> str:
+    if gains.trial_of is None:
+        return "bootstrap intervals over queries"
+    return f"confidence intervals over trials{widened(gains.overlap)}"
+
+
+def _difficulty_figure(
+    gains: QueryGains,
+    styles: Styles,
+    groups: Sequence[I64],
+    intervals_by_system: Mapping[str, Intervals],
+) -> Any:
+    """Draw intervals side by side within the middle six tenths of each group's place."""
     figure = require_plotly().Figure()
-    groups = difficulty_groups(found.values, higher_is_better=found.higher_is_better)
-    drawn_intervals, summary = False, []
-    for i, (name, gains) in enumerate(found.gains.items()):
-        means = np.array([gains[group].mean() for group in groups])
-        low, high = np.array([_group_interval(found, gains, group) for group in groups]).T
-        drawn_intervals |= not np.isnan(low).all()
-        summary.append(
-            f"{name} gains {means[0]:+.4f} on the hardest and {means[-1]:+.4f} on the easiest"
+    n_systems = len(intervals_by_system)
+    for number, (name, intervals) in enumerate(intervals_by_system.items()):
+        shift = 0.6 * ((number + 0.5) / n_systems - 0.5)
+        places = np.arange(len(groups)) + shift
+        points = interval_points(
+            name, styles[name], places, intervals, "y", size=9, thickness=1.5, width=3
         )
-        # Side by side within the middle six tenths of a group's place.
-        places = np.arange(len(groups)) + 0.6 * ((i + 0.5) / len(found.gains) - 0.5)
-        drawn = interval_points(
-            name, styles[name], places, (low, means, high), "y", 9, thickness=1.5, width=3
-        )
-        figure.add_scatter(**drawn)
-    labels = [f"{_format_range(found.values[group])}<br>n = {group.size:,}" for group in groups]
+        figure.add_scatter(**points)
     x_axis = {
         "tickvals": list(range(len(groups))),
-        "ticktext": labels,
+        "ticktext": [_group_label(gains.values[group]) for group in groups],
         "tickangle": 0,
         "tickfont": {"size": 12},
+        "range": [-0.5, len(groups) - 0.5],
+        "showgrid": False,
+        "zeroline": False,
     }
-    x_axis |= {"range": [-0.5, len(groups) - 0.5], "showgrid": False, "zeroline": False}
-    x_title = f"{found.unit} of {shortened(found.baseline)}, hardest queries first"
-    with_axes(figure, x_title, f"mean gain in {found.unit}", x_axis, zeroline=True)
-    how = (
-        "bootstrap intervals over queries"
-        if found.trial_of is None
-        else "confidence intervals over trials"
-    )
-    how += widened(found.overlap) if found.trial_of is not None else ""
-    caption = f"Mean gain over {found.baseline} in {found.unit} by how hard a query is for {found.baseline}"
-    caption += f", with 95 % {how}" if drawn_intervals else ""
-    caption += f". The groups are made from the values of {found.baseline} itself, so part of the gain on the hardest "
-    caption += "and of the loss on the easiest queries is regression to the mean."
-    return FigureSection(
-        f"Gain by difficulty of the query{under}", figure, caption, f"Points: {'; '.join(summary)}."
-    )
+    x_title = f"{gains.unit} of {shortened(gains.baseline)}, hardest queries first"
+    return with_axes(figure, x_title, f"mean gain in {gains.unit}", x_axis, zeroline=True)
+
+
+def _group_label(values: F64) -> str:
+    """Return the range of a group's values and its size, on lines short enough for a phone."""
+    low, high = f"{values.min():.3g}", f"{values.max():.3g}"
+    span = low if low == high else f"{low}<br>to {high}"
+    return f"{span}<br>n = {values.size:,}"
 
 
 def widened(overlap: float) -> str:
@@ -224,25 +273,37 @@ def widened(overlap: float) -> str:
     >>> widened(0.0)
     ''
     """
-    return (
-        ", widened for the training queries that trials share (Nadeau and Bengio)"
-        if overlap
-        else ""
-    )
+    if not overlap:
+        return ""
+    return ", widened for the training queries that trials share (Nadeau and Bengio)"
 
 
-def _group_interval(found: QueryGains, gains: F64, queries: I64) -> tuple[float, float]:
-    """The interval of a group's mean gain, centred on the mean over queries, which is drawn."""
-    gained = gains[queries]
-    if found.trial_of is None:
-        low, high = bootstrap_interval(gained) if gained.size > 1 else (gained[0], gained[0])
+def _group_intervals(gains: QueryGains, system: str, groups: Sequence[I64]) -> Intervals:
+    """Return the mean gain of a system in each group, with its interval."""
+    of_system = gains.gains[system]
+    means = np.array([of_system[group].mean() for group in groups])
+    ends = np.array([_group_interval(gains, of_system, group) for group in groups])
+    return Intervals(low=ends[:, 0], middle=means, high=ends[:, 1])
+
+
+def _group_interval(gains: QueryGains, of_system: F64, queries: I64) -> tuple[float, float]:
+    """Return the interval of a group's mean gain, centred on the mean over queries, which is
+    drawn.
+    """
+    gained = of_system[queries]
+    if gains.trial_of is None:
+        if gained.size == 1:
+            return float(gained[0]), float(gained[0])
+        low, high = bootstrap_interval(gained)
         return float(low), float(high)
     # A query may come up in several trials: a bootstrap over all of them would count it several
     # times.
-    trials, place = np.unique(found.trial_of[queries], return_inverse=True)
-    by_trial = np.bincount(place, gained, trials.size) / np.bincount(place, minlength=trials.size)
-    low, high = interval_over_trials(by_trial, found.overlap)
-    shift = float(gained.mean()) - (low + high) / 2
+    trials, trial = np.unique(gains.trial_of[queries], return_inverse=True)
+    sums = np.bincount(trial, gained, trials.size)
+    sizes = np.bincount(trial, minlength=trials.size)
+    low, high = interval_over_trials(sums / sizes, gains.overlap)
+    centre = (low + high) / 2
+    shift = float(gained.mean()) - centre
     return low + shift, high + shift
 
 
@@ -261,12 +322,5 @@ def interval_over_trials(differences: ArrayLike, overlap: float) -> tuple[float,
     >>> round(low, 3), round(high, 3)
     (-1.513, 5.513)
     """
-    found = over_trials(np.asarray(differences, np.float64), overlap, 0.05)
-    return found.low, found.high
-
-
-def _format_range(values: F64) -> str:
-    low, high = f"{values.min():.3g}", f"{values.max():.3g}"
-    return (
-        low if low == high else f"{low}<br>to {high}"
-    )  # on two lines, so that five of them fit a phone
+    outcome = over_trials(np.asarray(differences, np.float64), overlap, 0.05)
+    return outcome.low, outcome.high
