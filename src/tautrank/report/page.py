@@ -85,28 +85,34 @@ class TableSection(Section):
 
     def body(self, name: str, level: int) -> str:
         """Return the table, its note, and its other forms."""
-        columns, rows = self.table.columns, self.table.rows
-        note = (
-            f'<p class="note" id="{name}-note">{html.escape(self.table.note)}</p>\n'
-            if self.table.note
-            else ""
-        )
-        described = f' aria-describedby="{name}-note"' if note else ""
-        body = "\n".join(f"<tr>{''.join(map(_body_cell, columns, row))}</tr>" for row in rows)
-        table = (
-            f'<div class="scroll" role="region" tabindex="0" aria-labelledby="{name}-title">\n'
-            f'<table class="sortable" aria-labelledby="{name}-title"{described}>\n'
-            f"<thead><tr>{''.join(map(_heading_cell, columns))}</tr></thead>\n"
-            f"<tbody>\n{body}\n</tbody></table></div>\n{note}"
-        )
+        table = self._table_element(name)
+        if self.table.note:
+            table += f'<p class="note" id="{name}-note">{html.escape(self.table.note)}</p>\n'
         if self.folded:
-            table = (
-                f"<details><summary>Show {counted(len(rows), 'row')}</summary>\n{table}</details>\n"
-            )
+            n_rows = counted(len(self.table.rows), "row")
+            table = f"<details><summary>Show {n_rows}</summary>\n{table}</details>\n"
+        csv = _preformatted(self.table.to_csv())
+        latex = _preformatted(self.table.to_latex())
         return (
             f'{table}<details class="forms"><summary>This table as CSV and LaTeX</summary>\n'
-            f"<p>CSV</p>\n{_preformatted(self.table.to_csv())}\n"
-            f"<p>LaTeX</p>\n{_preformatted(self.table.to_latex())}\n</details>"
+            f"<p>CSV</p>\n{csv}\n<p>LaTeX</p>\n{latex}\n</details>"
+        )
+
+    def _table_element(self, name: str) -> str:
+        """Return the table in a box that scrolls."""
+        columns = self.table.columns
+        head = "".join(_heading_cell(column) for column in columns)
+        lines = []
+        for row in self.table.rows:
+            cells = [_body_cell(column, cell) for column, cell in zip(columns, row, strict=True)]
+            lines.append(f"<tr>{''.join(cells)}</tr>")
+        body = "\n".join(lines)
+        described = f' aria-describedby="{name}-note"' if self.table.note else ""
+        return (
+            f'<div class="scroll" role="region" tabindex="0" aria-labelledby="{name}-title">\n'
+            f'<table class="sortable" aria-labelledby="{name}-title"{described}>\n'
+            f"<thead><tr>{head}</tr></thead>\n"
+            f"<tbody>\n{body}\n</tbody></table></div>\n"
         )
 
 
@@ -131,14 +137,21 @@ class FigureSection(Section):
 
     def body(self, name: str, level: int) -> str:
         """Return the place of the figure, its caption, and its data."""
-        return (
-            f'<figure>\n<div class="legend" id="{name}-legend" role="group" aria-label="Systems to show"></div>\n'
-            f'<div class="drawing" id="{name}-plot" data-figure="{name}-figure" role="img" '
-            f'aria-label="{html.escape(self.summary)}"></div>\n'
-            "<noscript><p>This figure is drawn by JavaScript, which is switched off here.</p></noscript>\n"
-            f"<figcaption>{html.escape(self.caption)}</figcaption>\n</figure>\n"
-            + data_script(f"{name}-figure", _plain_figure(self.figure))
+        legend = (
+            f'<div class="legend" id="{name}-legend" role="group"'
+            ' aria-label="Systems to show"></div>'
         )
+        drawing = (
+            f'<div class="drawing" id="{name}-plot" data-figure="{name}-figure" role="img"'
+            f' aria-label="{html.escape(self.summary)}"></div>'
+        )
+        without_scripts = (
+            "<noscript><p>This figure is drawn by JavaScript, which is switched off here.</p>"
+            "</noscript>"
+        )
+        caption = f"<figcaption>{html.escape(self.caption)}</figcaption>"
+        data = data_script(f"{name}-figure", _plain_figure(self.figure))
+        return f"<figure>\n{legend}\n{drawing}\n{without_scripts}\n{caption}\n</figure>\n{data}"
 
     def scripts(self) -> tuple[str, ...]:
         """Return Plotly."""
@@ -161,11 +174,11 @@ class Facts(Section):
 
     def body(self, name: str, level: int) -> str:
         """Return a description list."""
-        pairs = (
-            f"<div><dt>{html.escape(n)}</dt><dd>{html.escape(v)}</dd></div>"
-            for n, v in self.facts.items()
-        )
-        return "<dl>\n" + "\n".join(pairs) + "\n</dl>"
+        lines = []
+        for fact, text in self.facts.items():
+            term, description = html.escape(fact), html.escape(text)
+            lines.append(f"<div><dt>{term}</dt><dd>{description}</dd></div>")
+        return "\n".join(["<dl>", *lines, "</dl>"])
 
 
 @dataclass(frozen=True)
@@ -186,9 +199,8 @@ class Code(Section):
 
     def body(self, name: str, level: int) -> str:
         """Return the paragraphs and the code."""
-        return "\n".join(
-            [*(f"<p>{html.escape(p)}</p>" for p in self.paragraphs), _preformatted(self.code)]
-        )
+        paragraphs = [f"<p>{html.escape(paragraph)}</p>" for paragraph in self.paragraphs]
+        return "\n".join([*paragraphs, _preformatted(self.code)])
 
 
 @dataclass(frozen=True)
@@ -259,43 +271,70 @@ class Page:
         >>> Page("a <b>", interactive=False).to_html().count("a &lt;b&gt;")
         2
         """
+        scripts = self._scripts()
+        lead = f'<p class="lead">{html.escape(self.lead)}</p>\n' if self.lead else ""
+        text = Template(packaged("page.html")).substitute(
+            allowed=" ".join(f"'sha256-{_digest(script)}'" for script in scripts) or "'none'",
+            title=html.escape(self.title),
+            style=packaged("page.css"),
+            lead=lead,
+            contents=self._contents(),
+            sections=_sections(self.sections, "section", 2),
+            scripts=_script_elements(scripts),
+        )
+        return also_written(text, path)
+
+    def _scripts(self) -> list[str]:
+        """Return the programs of the sections, each once, and that of every page."""
         scripts = list(
             dict.fromkeys(script for section in self.sections for script in section.scripts())
         )
         if scripts and not self.interactive:
             raise OptionError("interactive: found False for a page with figures; expected True")
-        if self.interactive:
-            scripts.append(packaged("page.js"))
-        hashes = (
-            base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-            for script in scripts
-        )
-        data = [data_script("dark-colours", dark_counterparts())] if scripts else []
-        titles = enumerate((html.escape(section.title) for section in self.sections), 1)
-        links = "".join(f'<li><a href="#section-{i}">{title}</a></li>' for i, title in titles)
-        text = Template(packaged("page.html")).substitute(
-            allowed=" ".join(f"'sha256-{digest}'" for digest in hashes) or "'none'",
-            title=html.escape(self.title),
-            style=packaged("page.css"),
-            lead=f'<p class="lead">{html.escape(self.lead)}</p>\n' if self.lead else "",
-            contents=f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n'
-            if len(self.sections) > 2
-            else "",
-            sections=_sections(self.sections, "section", 2),
-            scripts="".join(
-                f"{script}\n" for script in [*data, *(f"<script>{s}</script>" for s in scripts)]
-            ),
-        )
-        return also_written(text, path)
+        return [*scripts, packaged("page.js")] if self.interactive else []
+
+    def _contents(self) -> str:
+        """Return links to the sections, if there are more than two."""
+        if len(self.sections) <= 2:
+            return ""
+        links = []
+        for number, section in enumerate(self.sections, 1):
+            links.append(f'<li><a href="#section-{number}">{html.escape(section.title)}</a></li>')
+        return f'<nav aria-label="Contents"><ul>{"".join(links)}</ul></nav>\n'
+
+
+def _digest(script: str) -> str:
+    """Return the hash by which a content security policy knows a script."""
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _script_elements(scripts: Sequence[str]) -> str:
+    """Return scripts as elements, after the colours that they need."""
+    if not scripts:
+        return ""
+    elements = [data_script("dark-colours", dark_counterparts())]
+    elements += [f"<script>{script}</script>" for script in scripts]
+    return "".join(f"{element}\n" for element in elements)
 
 
 def _sections(sections: Sequence[Section], name: str, level: int) -> str:
-    return "\n".join(
-        f'<section id="{name}-{i}" aria-labelledby="{name}-{i}-title">\n'
-        f'<h{level} id="{name}-{i}-title">{html.escape(section.title)}</h{level}>\n'
-        f"{section.body(f'{name}-{i}', level)}\n</section>"
-        for i, section in enumerate(sections, 1)
-    )
+    """Return sections below their headings.
+
+    Args:
+        sections: the sections.
+        name: the beginning of their ids.
+        level: the level of their headings.
+    """
+    elements = []
+    for number, section in enumerate(sections, 1):
+        own_name = f"{name}-{number}"
+        title = html.escape(section.title)
+        elements.append(
+            f'<section id="{own_name}" aria-labelledby="{own_name}-title">\n'
+            f'<h{level} id="{own_name}-title">{title}</h{level}>\n'
+            f"{section.body(own_name, level)}\n</section>"
+        )
+    return "\n".join(elements)
 
 
 def _preformatted(text: str) -> str:
@@ -305,19 +344,25 @@ def _preformatted(text: str) -> str:
 def _heading_cell(column: Column) -> str:
     words = ' class="words"' if column.words else ""
     high_first = " data-high-first" if column.high_first else ""
-    return (
-        f'<th scope="col"{words}{high_first}>{html.escape(column.title or column.fields[0])}</th>'
-    )
+    title = html.escape(column.title or column.fields[0])
+    return f'<th scope="col"{words}{high_first}>{title}</th>'
 
 
 def _body_cell(column: Column, cell: Cell) -> str:
-    long = " long" if len(cell.text) > _LONG_TEXT else ""
-    words = f' class="words{long}"' if column.words else ""
-    # A cell without a key, for a missing value, comes last.
-    key = "" if is_missing(cell.values[0]) else f' data-key="{html.escape(str(cell.values[0]))}"'
-    marks = f"<sup>{html.escape(cell.marks)}</sup>" if cell.marks else ""
+    """Return a cell; its key is what it is sorted by, and one without a key comes last."""
+    attributes = ""
+    if column.words:
+        long = " long" if len(cell.text) > _LONG_TEXT else ""
+        attributes += f' class="words{long}"'
+    key = cell.values[0]
+    if not is_missing(key):
+        attributes += f' data-key="{html.escape(str(key))}"'
     text = html.escape(cell.text)
-    return f"<td{words}{key}>{f'<strong>{text}</strong>' if cell.style == 'bold' else text}{marks}</td>"
+    if cell.style == "bold":
+        text = f"<strong>{text}</strong>"
+    if cell.marks:
+        text += f"<sup>{html.escape(cell.marks)}</sup>"
+    return f"<td{attributes}>{text}</td>"
 
 
 def _plain_figure(figure: Any) -> dict[str, Any]:
@@ -325,9 +370,11 @@ def _plain_figure(figure: Any) -> dict[str, Any]:
     plain: Any = json.loads(figure.to_json()) if hasattr(figure, "to_json") else figure
     if not isinstance(plain, Mapping) or "data" not in plain:
         raise DataError(
-            f"figure: found {type(figure).__name__}; expected a Plotly figure, or its data and layout"
+            f"figure: found {type(figure).__name__};"
+            " expected a Plotly figure, or its data and layout"
         )
-    layout = {name: value for name, value in plain.get("layout", {}).items() if name != "template"}
+    layout = dict(plain.get("layout", {}))
+    layout.pop("template", None)
     return {"data": plain["data"], "layout": layout}
 
 
@@ -428,10 +475,14 @@ def system_styles(names: Sequence[str]) -> dict[str, SystemStyle]:
     ('#cc7e07', 'dash')
     """
     styles = {}
-    for i, name in enumerate(names):
-        again, place = divmod(i, len(LIGHT_COLOURS))
-        dash, symbol = (place + again) % len(DASHES), (place + again) % len(SYMBOLS)
-        styles[name] = SystemStyle(LIGHT_COLOURS[place], DASHES[dash], SYMBOLS[symbol])
+    for number, name in enumerate(names):
+        repetition, colour = divmod(number, len(LIGHT_COLOURS))
+        sign = colour + repetition
+        styles[name] = SystemStyle(
+            colour=LIGHT_COLOURS[colour],
+            dash=DASHES[sign % len(DASHES)],
+            symbol=SYMBOLS[sign % len(SYMBOLS)],
+        )
     return styles
 
 
@@ -444,7 +495,7 @@ def band_colour(colour: str) -> str:
     >>> band_colour("#2290fa")
     'rgba(34,144,250,0.13)'
     """
-    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    red, green, blue = bytes.fromhex(colour.removeprefix("#"))
     return f"rgba({red},{green},{blue},0.13)"
 
 
@@ -455,5 +506,7 @@ def dark_counterparts() -> dict[str, str]:
     >>> dark_counterparts()["#2290fa"]
     '#72a7ff'
     """
-    pairs = dict(zip(LIGHT_COLOURS, DARK_COLOURS, strict=True))
-    return pairs | {band_colour(light): band_colour(dark) for light, dark in pairs.items()}
+    dark_by_light = dict(zip(LIGHT_COLOURS, DARK_COLOURS, strict=True))
+    for light, dark in zip(LIGHT_COLOURS, DARK_COLOURS, strict=True):
+        dark_by_light[band_colour(light)] = band_colour(dark)
+    return dark_by_light

@@ -7,9 +7,9 @@ from typing import Any
 
 from tautrank.errors import require
 
-# Control characters that HTML does not allow; in JavaScript they stand in literals, where an escape
-# means the same.
-_FORBIDDEN = re.compile(r"((?<!\\)(?:\\\\)*)\\?([\x01-\x08\x0b\x0e-\x1f\x7f-\x9f])")
+# Control characters that HTML does not allow, after an even number of backslashes, and perhaps one
+# that escapes them. In JavaScript they stand in literals, where an escape means the same.
+_CONTROL_CHARACTER = re.compile(r"((?<!\\)(?:\\\\)*)\\?([\x01-\x08\x0b\x0e-\x1f\x7f-\x9f])")
 
 
 def require_plotly() -> Any:
@@ -25,4 +25,10 @@ def plotly_javascript() -> str:
     # A browser sees line ends as \n whatever the file has, and the page names the hash of what the
     # browser sees.
     text = str(get_plotlyjs()).replace("\r\n", "\n").replace("</script", "<\\/script")
-    return _FORBIDDEN.sub(lambda found: f"{found[1]}\\x{ord(found[2]):02x}", text)
+    return _CONTROL_CHARACTER.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    """Return a control character as an escape of JavaScript, after the backslashes before it."""
+    backslashes, character = match.groups()
+    return f"{backslashes}\\x{ord(character):02x}"

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tautrank.arguments import whole
-from tautrank.arrays import F64, query_of, ranks_in
+from tautrank.arrays import F64, I64, Bools, query_of, ranks_in
 from tautrank.data.ranking_data import RankingData, checked_data
 from tautrank.errors import DataError, OptionError, counted
 from tautrank.metrics import Metric, rank_order
@@ -21,7 +21,7 @@ from tautrank.report.page import Page, Section, Text, data_script, packaged
 from tautrank.significance.systems import systems_test
 
 _MOST_QUERIES = 1_000
-_REASONS = 4
+_MOST_REASONS = 4  # features per document
 
 
 @dataclass(frozen=True)
@@ -77,99 +77,219 @@ def side_by_side(
     >>> page.lead
     'new is above old by 1.0000 ndcg@1 on average over 1 query: 1 better, 0 worse, 0 as before.'
     """
-    if len(names) != 2 or names[0] == names[1] or not all(names):
+    are_two_names = len(names) == 2 and all(names) and names[0] != names[1]
+    if not are_two_names:
         raise OptionError(f"names: found {list(names)}; expected two names that differ")
     documents = whole("documents", documents, least=1)
-    judge = read_metric(metric)
-    checked_data("data", data)
-    scores = [_scores(given, data, name) for given, name in zip((a, b), names, strict=True)]
-    values = np.array([judge.per_query(each, data) for each in scores])
-    gains = judge.sign * (values[1] - values[0])
-    known = np.flatnonzero(~np.isnan(gains))
-    if not known.size:
-        raise DataError(f"data: found no query that {judge} can judge; expected labels")
-    chosen = np.sort(known[np.argsort(-np.abs(gains[known]), kind="stable")[:_MOST_QUERIES]])
-    some = data.subset(chosen)
-    rows = np.isin(query_of(data.offsets), chosen)
-    ranks = np.empty((2, some.n_documents), dtype=np.int64)
-    for found, each in zip(
-        ranks, scores, strict=True
-    ):  # equal scores as metrics rank them by default
-        found[rank_order(each[rows], some)] = ranks_in(some.offsets)
-    shown = ranks.min(axis=0) <= documents
-    weighed = [_reasons(given, some, shown) for given in (a, b)]
-    called = ranks_in(some.offsets) - 1 if some.doc_ids is None else some.doc_ids
-    queries = []
-    for at, (start, end) in enumerate(zip(some.offsets[:-1], some.offsets[1:], strict=True)):
-        listed = []
-        for row in np.flatnonzero(shown[start:end]) + start:
-            why = [reasons[row] for _, reasons in weighed if reasons]
-            listed.append(
-                [str(called[row]), float(some.labels[row]), *ranks[:, row].tolist(), *why]
-            )
-        numbers = [
-            round(float(number), 4) for number in (*values[:, chosen[at]], gains[chosen[at]])
-        ]
-        query = {
-            "qid": str(some.qids[at]),
-            "values": numbers[:2],
-            "gain": numbers[2],
-            "size": int(some.sizes[at]),
-        }
-        queries.append({**query, "documents": listed})
-    features = next((features for features, _ in weighed if features), [])
-    content = {"names": list(names), "metric": str(judge), "features": features, "queries": queries}
-    answer, *more = _summary(gains[known], values[:, known], names, judge, chosen.size)
-    if left_out := gains.size - known.size:
-        more.insert(1, f"Left out: {counted(left_out, 'query')} that {judge} skips.")
-    sections = [
-        *([Text("How sure is this?", more)] if more else []),
-        Rankings("Query by query", content),
-    ]
+    bound = _Comparison.of((a, b), names, checked_data("data", data), read_metric(metric))
+    queries = bound.largest_changes(_MOST_QUERIES)
+    answer, *details = _summary(bound, n_shown=queries.size)
+
+    sections: list[Section] = []
+    if details:
+        sections.append(Text("How sure is this?", details))
+    content = _content(bound, (a, b), queries, documents)
+    sections.append(Rankings("Query by query", content))
     return Page(f"{names[0]} and {names[1]} side by side", sections, lead=answer)
 
 
-def _summary(gains: F64, values: F64, names: Sequence[str], judge: Metric, shown: int) -> list[str]:
-    mean, n = float(gains.mean()), gains.size
-    words = "above" if mean > 0 else "below" if mean < 0 else "level with"
-    by = f" by {abs(mean):.4f} {judge} on average" if mean else f" in {judge}"
-    up, down = int(np.sum(gains > 0)), int(np.sum(gains < 0))
-    counts = f"{up} better, {down} worse, {n - up - down} as before"
-    found = [f"{names[1]} is {words} {names[0]}{by} over {counted(n, 'query')}: {counts}."]
-    if n > 1:
-        test = systems_test(values[:, np.newaxis, :])
-        low, high = sorted((test.low[1, 0], test.high[1, 0]))
-        interval = f"The 95 % interval of the difference is {low:+.4f} to {high:+.4f}, p = {test.p_values[1, 0]:.2g}"
-        found.append(
-            f"{interval}. This is about the two models, not about the methods that trained them."
-        )
-    if shown < n:
-        found.append(f"Below are the {shown:,} queries whose {judge} changed most.")
-    return found
+@dataclass(frozen=True, eq=False)
+class _Comparison:
+    """Two rankings of the same queries, with their values.
+
+    Args:
+        names: what the two are called.
+        data: the queries.
+        metric: what a query gains or loses by.
+        scores: the scores of all documents, one array per ranking.
+        values: the metric, ``[rankings, queries]``; NaN where it skips a query.
+    """
+
+    names: Sequence[str]
+    data: RankingData
+    metric: Metric
+    scores: list[F64]
+    values: F64
+
+    @classmethod
+    def of(
+        cls, rankings: Sequence[Any], names: Sequence[str], data: RankingData, metric: Metric
+    ) -> _Comparison:
+        """Score the documents by both rankings, and judge each query."""
+        scores = [
+            _scores(ranking, data, name) for ranking, name in zip(rankings, names, strict=True)
+        ]
+        values = [metric.per_query(of_ranking, data.labels, data.offsets) for of_ranking in scores]
+        comparison = cls(names, data, metric, scores, np.array(values))
+        if not comparison.judged.size:
+            raise DataError(f"data: found no query that {metric} can judge; expected labels")
+        return comparison
+
+    @property
+    def gains(self) -> F64:
+        """What each query gains by the second ranking; NaN where the metric skips it."""
+        gains: F64 = self.metric.sign * (self.values[1] - self.values[0])
+        return gains
+
+    @property
+    def judged(self) -> I64:
+        """The queries that the metric does not skip."""
+        return np.flatnonzero(~np.isnan(self.gains))
+
+    def largest_changes(self, most: int) -> I64:
+        """Return the queries whose value changed most, in the order of the data."""
+        changes = np.abs(self.gains[self.judged])
+        by_change = np.argsort(-changes, kind="stable")
+        return np.sort(self.judged[by_change[:most]])
 
 
-def _scores(given: Any, data: RankingData, name: str) -> F64:
-    scores: F64 = (
-        given.predict(data) if isinstance(given, Ranker) else np.asarray(given, dtype=np.float64)
-    )
-    if scores.shape != (data.n_documents,) or np.isnan(scores).any():
-        found = "NaN" if scores.shape == (data.n_documents,) else f"scores of shape {scores.shape}"
-        raise DataError(f"{name}: found {found}; expected a ranker, or {data.n_documents} scores")
+def _scores(ranking: Any, data: RankingData, name: str) -> F64:
+    """Return the scores of all documents by a ranker, or as they are given."""
+    if isinstance(ranking, Ranker):
+        scores: F64 = ranking.predict(data)
+    else:
+        scores = np.asarray(ranking, dtype=np.float64)
+    expected = f"expected a ranker, or {data.n_documents} scores"
+    if scores.shape != (data.n_documents,):
+        raise DataError(f"{name}: found scores of shape {scores.shape}; {expected}")
+    if np.isnan(scores).any():
+        raise DataError(f"{name}: found NaN; {expected}")
     return scores
 
 
-def _reasons(given: Any, data: RankingData, shown: Any) -> tuple[list[str], list[list[float]]]:
-    """The features of a model, and of each shown document those with the largest contributions:
-    place, amount, ...
+# ---- The answer
+
+
+def _summary(comparison: _Comparison, n_shown: int) -> list[str]:
+    """Return which ranking is better, and how sure that is.
+
+    Args:
+        comparison: the two rankings.
+        n_shown: how many queries the page has.
     """
-    if not isinstance(given, Ranker):
-        return [], []
-    explained = given.explain(data)
-    reasons: list[list[float]] = [[] for _ in range(data.n_documents)]
-    for row in np.flatnonzero(shown):
-        parts = explained.contributions[row]
-        largest = np.argsort(-np.abs(parts), kind="stable")[:_REASONS]
-        reasons[row] = [
-            number for at in largest if parts[at] for number in (int(at), float(f"{parts[at]:.3g}"))
-        ]
-    return list(explained.features), reasons
+    metric, judged = comparison.metric, comparison.judged
+    sentences = [_answer(comparison)]
+    if judged.size > 1:
+        sentences.append(_certainty(comparison.values[:, judged]))
+    n_skipped = comparison.data.n_queries - judged.size
+    if n_skipped:
+        sentences.append(f"Left out: {counted(n_skipped, 'query')} that {metric} skips.")
+    if n_shown < judged.size:
+        sentences.append(f"Below are the {n_shown:,} queries whose {metric} changed most.")
+    return sentences
+
+
+def _answer(comparison: _Comparison) -> str:
+    """Return by how much the second ranking is above the first, and on how many queries."""
+    gains = comparison.gains[comparison.judged]
+    mean = float(gains.mean())
+    n_better, n_worse = int(np.sum(gains > 0)), int(np.sum(gains < 0))
+    n_equal = gains.size - n_better - n_worse
+    counts = f"{n_better} better, {n_worse} worse, {n_equal} as before"
+    first, second = comparison.names
+    over = f"over {counted(gains.size, 'query')}"
+    if mean == 0:
+        return f"{second} is level with {first} in {comparison.metric} {over}: {counts}."
+    direction = "above" if mean > 0 else "below"
+    by = f"by {abs(mean):.4f} {comparison.metric} on average"
+    return f"{second} is {direction} {first} {by} {over}: {counts}."
+
+
+def _certainty(values: F64) -> str:
+    """Return the confidence interval of the difference, and what it is about."""
+    test = systems_test(values[:, np.newaxis, :])
+    low, high = sorted((test.low[1, 0], test.high[1, 0]))
+    p_value = test.p_values[1, 0]
+    return (
+        f"The 95 % interval of the difference is {low:+.4f} to {high:+.4f}, p = {p_value:.2g}."
+        " This is about the two models, not about the methods that trained them."
+    )
+
+
+# ---- Query by query
+
+
+def _content(
+    comparison: _Comparison, rankings: Sequence[Any], queries: I64, n_documents: int
+) -> dict[str, Any]:
+    """Return the first documents of both rankings in some queries, as the page's program reads
+    them.
+
+    Args:
+        comparison: the two rankings.
+        rankings: the same as the user gave them; rankers explain their scores.
+        queries: the queries.
+        n_documents: how many of the first documents of each ranking are shown.
+    """
+    data = comparison.data.subset(queries)
+    ranks = _ranks(comparison, data, queries)
+    is_shown = ranks.min(axis=0) <= n_documents
+    explained = [_reasons(ranking, data, is_shown) for ranking in rankings]
+    explained = [reasons for reasons in explained if reasons.features]
+
+    ids = ranks_in(data.offsets) - 1 if data.doc_ids is None else data.doc_ids
+    gains = comparison.gains
+    entries = []
+    for number, query in enumerate(queries):
+        begin, end = data.offsets[number], data.offsets[number + 1]
+        documents = []
+        for row in np.flatnonzero(is_shown[begin:end]) + begin:
+            reasons = [of_ranker.by_document[row] for of_ranker in explained]
+            document = [str(ids[row]), float(data.labels[row]), *ranks[:, row].tolist()]
+            documents.append([*document, *reasons])
+        entries.append(
+            {
+                "qid": str(data.qids[number]),
+                "values": [round(float(value), 4) for value in comparison.values[:, query]],
+                "gain": round(float(gains[query]), 4),
+                "size": int(data.sizes[number]),
+                "documents": documents,
+            }
+        )
+    return {
+        "names": list(comparison.names),
+        "metric": str(comparison.metric),
+        "features": explained[0].features if explained else [],
+        "queries": entries,
+    }
+
+
+def _ranks(comparison: _Comparison, data: RankingData, queries: I64) -> I64:
+    """Return the ranks of the documents of some queries, ``[rankings, documents]``; documents of
+    equal scores as metrics rank them by default.
+    """
+    rows = np.isin(query_of(comparison.data.offsets), queries)
+    ranks = np.empty((2, data.n_documents), dtype=np.int64)
+    for of_ranking, scores in zip(ranks, comparison.scores, strict=True):
+        best_first = rank_order(scores[rows], data.labels, data.offsets)
+        of_ranking[best_first] = ranks_in(data.offsets)
+    return ranks
+
+
+class _Reasons(NamedTuple):
+    """Why a model scores documents as it does.
+
+    Args:
+        features: the names of its features; none for scores without a model.
+        by_document: for each document the features with the largest contributions: column, amount,
+            column, ...
+    """
+
+    features: list[str]
+    by_document: list[list[float]]
+
+
+def _reasons(ranking: Any, data: RankingData, is_shown: Bools) -> _Reasons:
+    """Return the reasons for the scores of the documents that are shown."""
+    if not isinstance(ranking, Ranker):
+        return _Reasons([], [])
+    explanation = ranking.explain(data)
+    by_document: list[list[float]] = [[] for _ in range(data.n_documents)]
+    for row in np.flatnonzero(is_shown):
+        contributions = explanation.contributions[row]
+        largest_first = np.argsort(-np.abs(contributions), kind="stable")
+        for column in largest_first[:_MOST_REASONS]:
+            amount = float(f"{contributions[column]:.3g}")
+            if contributions[column]:
+                by_document[row] += [int(column), amount]
+    return _Reasons(list(explanation.features), by_document)

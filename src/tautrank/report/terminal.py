@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tautrank.data.summary import DataSummary
-from tautrank.metrics.base import Evaluation
-from tautrank.tables import Table, number_cell, text_cell
+from tautrank.metrics.base import Evaluation, Metric
+from tautrank.tables import Table, Titled, number_cell, text_cell
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -49,11 +49,13 @@ def command_line(*words: str, **options: Any) -> str:
     "tautrank train --data 'a b.txt' --data c.txt --seed 0 --zero-based"
     """
     typed = list(words)
-    for name, given in options.items():
-        for value in given if isinstance(given, list | tuple) else [given]:
-            option = f"--{name.replace('_', '-')}"
-            if value is not None:
-                typed += [option] if value is True else [option, str(value)]
+    for name, values in options.items():
+        option = f"--{name.replace('_', '-')}"
+        for value in values if isinstance(values, list | tuple) else [values]:
+            if value is True:
+                typed.append(option)
+            elif value is not None:
+                typed += [option, str(value)]
     return shlex.join(typed)
 
 
@@ -66,8 +68,11 @@ def summary_table(names: Sequence[str], summaries: Sequence[DataSummary]) -> Tab
     """
     rows = []
     for facts in zip(*(summary.rows() for summary in summaries), strict=True):
-        values = (value.replace("  ", "\n") if what == "labels" else value for what, value in facts)
-        rows.append([facts[0][0], *values])
+        fact, _ = facts[0]
+        texts = [text for _, text in facts]
+        if fact == "labels":
+            texts = [text.replace("  ", "\n") for text in texts]  # one label per line
+        rows.append([fact, *texts])
     return Table.of(["", *names], rows)
 
 
@@ -78,33 +83,35 @@ def evaluation_table(evaluation: Evaluation) -> Table:
     Args:
         evaluation: the evaluation.
     """
-    rows = []
-    for i, metric in enumerate(evaluation.metrics):
-        mean, error, skipped = (
-            evaluation.mean(i),
-            evaluation.standard_error(i),
-            evaluation.skipped(i),
-        )
-        counted = evaluation.qids.size - skipped
-        # Ties and empty queries have columns of their own.
-        name = str(dataclasses.replace(metric, ties="worst", empty="skip"))
-        row = [
-            text_cell("metric", name + ("" if metric.higher_is_better else "  (lower is better)"))
-        ]
-        row += [
-            number_cell(title, n, _format_number(n))
-            for title, n in (("mean", mean), ("std. error", error))
-        ]
-        row += [
-            number_cell(title, n, f"{n:,}")
-            for title, n in (("queries", counted), ("skipped", skipped))
-        ]
-        empty = EMPTY_QUERIES[metric.empty].removeprefix(
-            "counted "
-        )  # short, so that a row takes one line
-        rows.append([*row, text_cell("ties", metric.ties), text_cell("empty queries", empty)])
+    rows = [
+        _evaluation_row(evaluation, number, metric)
+        for number, metric in enumerate(evaluation.metrics)
+    ]
     return Table.of_rows(rows)
 
 
+def _evaluation_row(evaluation: Evaluation, number: int, metric: Metric) -> list[Titled]:
+    """Return one metric of an evaluation; its ties and empty queries have columns of their own."""
+    name = str(dataclasses.replace(metric, ties="worst", empty="skip"))
+    if not metric.higher_is_better:
+        name += "  (lower is better)"
+    mean, error = evaluation.mean(number), evaluation.standard_error(number)
+    n_skipped = evaluation.skipped(number)
+    n_queries = evaluation.qids.size - n_skipped
+    empty = EMPTY_QUERIES[metric.empty].removeprefix("counted ")  # so that a row takes one line
+    return [
+        text_cell("metric", name),
+        number_cell("mean", mean, _format_number(mean)),
+        number_cell("std. error", error, _format_number(error)),
+        number_cell("queries", n_queries, f"{n_queries:,}"),
+        number_cell("skipped", n_skipped, f"{n_skipped:,}"),
+        text_cell("ties", metric.ties),
+        text_cell("empty queries", empty),
+    ]
+
+
 def _format_number(value: float) -> str:
-    return "n/a" if math.isnan(value) else f"{value:.4f}" if abs(value) < 1000 else f"{value:,.1f}"
+    """Return a number for a table: four digits of a share, one of a large number."""
+    if math.isnan(value):
+        return "n/a"
+    return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.1f}"
