@@ -30,7 +30,6 @@ NOT_YET = {
     "metrics": Measures(8, 38, 3, 0, 40),
     "papers": Measures(12, 35, 2, 0, 40),
     "ranker": Measures(11, 99, 4, 1, 42),
-    "report": Measures(14, 41, 10, 0, 83),
     "significance": Measures(9, 30, 1, 0, 15),
     "theory": Measures(10, 30, 1, 1, 25),
     "foundation": Measures(9, 35, 2, 0, 25),

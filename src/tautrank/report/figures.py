@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tautrank.arrays import F64, numbers
+from tautrank.arrays import F64, Floats, numbers
 from tautrank.errors import DataError, OptionError
 from tautrank.json_values import or_none
 from tautrank.report.page import Styles, SystemStyle, band_colour, system_styles
@@ -111,15 +111,17 @@ def curve_figure(
             figure.add_scatter(**_band(curve, styles[curve.name]))
     for curve in curves:
         style = styles[curve.name]
-        trace = _cloud(curve, style, n_points) if mode == "markers" else _line(curve, style, mode)
-        figure.add_scatter(**trace)
+        if mode == "markers":
+            figure.add_scatter(**_cloud(curve, style, n_points))
+        else:
+            figure.add_scatter(**_line(curve, style, mode))
     return with_axes(figure, x_title, y_title, {"type": "linear"})
 
 
 def _band(curve: Curve, style: SystemStyle) -> dict[str, Any]:
     """Return the area around a curve: there along its upper end, and back along the lower one."""
-    is_known = ~np.isnan(curve.low) & ~np.isnan(curve.high)
-    x, low, high = curve.x[is_known], curve.low[is_known], curve.high[is_known]
+    is_gap = np.isnan(curve.low) | np.isnan(curve.high)
+    x, low, high = curve.x[~is_gap], curve.low[~is_gap], curve.high[~is_gap]
     return {
         "x": plain_numbers(np.concatenate([x, x[::-1]])),
         "y": plain_numbers(np.concatenate([high, low[::-1]])),
@@ -164,7 +166,7 @@ def _cloud(curve: Curve, style: SystemStyle, n_points: int) -> dict[str, Any]:
 def interval_points(
     name: str,
     style: SystemStyle,
-    rows: F64,
+    rows: Floats,
     intervals: Intervals,
     axis: str,
     *,
@@ -280,7 +282,7 @@ def shortened(name: str) -> str:
     return name[: _LONGEST_TITLE - 1] + "…"
 
 
-def plain_numbers(values: F64) -> list[float | None]:
+def plain_numbers(values: Floats) -> list[float | None]:
     """Return numbers as JSON has them: a list that can be read in the page's source, with null for
     NaN.
 

@@ -105,7 +105,7 @@ def sorted_bars(gains: ArrayLike, most: int = MOST_BARS) -> F64:
 
 def _bar_section(gains: QueryGains, styles: Styles, under: str) -> FigureSection:
     """Return a panel per system with a bar per query, sorted."""
-    counts = {name: win_tie_loss(of_system) for name, of_system in gains.gains.items()}
+    counts = [win_tie_loss(of_system) for of_system in gains.gains.values()]
     queries = "each test query, mean over trainings,"
     if gains.trial_of is not None:
         queries = "each test query of each trial"
@@ -113,11 +113,12 @@ def _bar_section(gains: QueryGains, styles: Styles, under: str) -> FigureSection
         f"What {queries} gains or loses against {gains.baseline} in {gains.unit}, sorted in each"
         " panel."
     )
-    n_neighbours = math.ceil(max(sum(count) for count in counts.values()) / MOST_BARS)
+    most_queries = max(sum(count) for count in counts)
+    n_neighbours = math.ceil(most_queries / MOST_BARS)
     if n_neighbours > 1:
         caption += f" A bar is the mean of up to {n_neighbours} neighbours in that order."
     results = []
-    for name, (won, tied, lost) in counts.items():
+    for name, (won, tied, lost) in zip(gains.gains, counts, strict=True):
         results.append(f"{name} wins {won}, ties {tied} and loses {lost}")
     return FigureSection(
         f"Gain of each query over {gains.baseline}{under}",
@@ -210,7 +211,8 @@ def _difficulty_section(gains: QueryGains, styles: Styles, under: str) -> Figure
         f"Mean gain over {gains.baseline} in {gains.unit} by how hard a query is for"
         f" {gains.baseline}"
     )
-    if not all(np.isnan(intervals.low).all() for intervals in intervals_by_system.values()):
+    lows = np.array([intervals.low for intervals in intervals_by_system.values()])
+    if not np.isnan(lows).all():
         caption += f", with 95 % {_kind_of_interval(gains)}"
     caption += (
         f". The groups are made from the values of {gains.baseline} itself, so part of the gain on"

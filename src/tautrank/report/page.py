@@ -104,8 +104,8 @@ class TableSection(Section):
         head = "".join(_heading_cell(column) for column in columns)
         lines = []
         for row in self.table.rows:
-            cells = [_body_cell(column, cell) for column, cell in zip(columns, row, strict=True)]
-            lines.append(f"<tr>{''.join(cells)}</tr>")
+            cells = "".join(map(_body_cell, columns, row))
+            lines.append(f"<tr>{cells}</tr>")
         body = "\n".join(lines)
         described = f' aria-describedby="{name}-note"' if self.table.note else ""
         return (
@@ -272,9 +272,10 @@ class Page:
         2
         """
         scripts = self._scripts()
+        hashes = [f"'sha256-{_digest(script)}'" for script in scripts]
         lead = f'<p class="lead">{html.escape(self.lead)}</p>\n' if self.lead else ""
         text = Template(packaged("page.html")).substitute(
-            allowed=" ".join(f"'sha256-{_digest(script)}'" for script in scripts) or "'none'",
+            allowed=" ".join(hashes) or "'none'",
             title=html.escape(self.title),
             style=packaged("page.css"),
             lead=lead,
@@ -329,11 +330,10 @@ def _sections(sections: Sequence[Section], name: str, level: int) -> str:
     for number, section in enumerate(sections, 1):
         own_name = f"{name}-{number}"
         title = html.escape(section.title)
-        elements.append(
-            f'<section id="{own_name}" aria-labelledby="{own_name}-title">\n'
-            f'<h{level} id="{own_name}-title">{title}</h{level}>\n'
-            f"{section.body(own_name, level)}\n</section>"
-        )
+        heading = f'<h{level} id="{own_name}-title">{title}</h{level}>'
+        body = section.body(own_name, level)
+        opening = f'<section id="{own_name}" aria-labelledby="{own_name}-title">'
+        elements.append(f"{opening}\n{heading}\n{body}\n</section>")
     return "\n".join(elements)
 
 

@@ -77,8 +77,7 @@ def side_by_side(
     >>> page.lead
     'new is above old by 1.0000 ndcg@1 on average over 1 query: 1 better, 0 worse, 0 as before.'
     """
-    are_two_names = len(names) == 2 and all(names) and names[0] != names[1]
-    if not are_two_names:
+    if len(set(names)) != 2 or len(names) != 2 or "" in names:
         raise OptionError(f"names: found {list(names)}; expected two names that differ")
     documents = whole("documents", documents, least=1)
     bound = _Comparison.of((a, b), names, checked_data("data", data), read_metric(metric))
@@ -116,10 +115,10 @@ class _Comparison:
         cls, rankings: Sequence[Any], names: Sequence[str], data: RankingData, metric: Metric
     ) -> _Comparison:
         """Score the documents by both rankings, and judge each query."""
-        scores = [
-            _scores(ranking, data, name) for ranking, name in zip(rankings, names, strict=True)
-        ]
-        values = [metric.per_query(of_ranking, data.labels, data.offsets) for of_ranking in scores]
+        scores, values = [], []
+        for ranking, name in zip(rankings, names, strict=True):
+            scores.append(_scores(ranking, data, name))
+            values.append(metric.per_query(scores[-1], data.labels, data.offsets))
         comparison = cls(names, data, metric, scores, np.array(values))
         if not comparison.judged.size:
             raise DataError(f"data: found no query that {metric} can judge; expected labels")
@@ -128,7 +127,8 @@ class _Comparison:
     @property
     def gains(self) -> F64:
         """What each query gains by the second ranking; NaN where the metric skips it."""
-        gains: F64 = self.metric.sign * (self.values[1] - self.values[0])
+        first, second = self.values
+        gains: F64 = self.metric.sign * (second - first)
         return gains
 
     @property
@@ -191,8 +191,8 @@ def _answer(comparison: _Comparison) -> str:
     if mean == 0:
         return f"{second} is level with {first} in {comparison.metric} {over}: {counts}."
     direction = "above" if mean > 0 else "below"
-    by = f"by {abs(mean):.4f} {comparison.metric} on average"
-    return f"{second} is {direction} {first} {by} {over}: {counts}."
+    by = f"by {abs(mean):.4f} {comparison.metric} on average {over}"
+    return f"{second} is {direction} {first} {by}: {counts}."
 
 
 def _certainty(values: F64) -> str:
@@ -227,7 +227,9 @@ def _content(
     explained = [_reasons(ranking, data, is_shown) for ranking in rankings]
     explained = [reasons for reasons in explained if reasons.features]
 
-    ids = ranks_in(data.offsets) - 1 if data.doc_ids is None else data.doc_ids
+    ids = data.doc_ids
+    if ids is None:
+        ids = ranks_in(data.offsets) - 1
     gains = comparison.gains
     entries = []
     for number, query in enumerate(queries):
@@ -237,10 +239,11 @@ def _content(
             reasons = [of_ranker.by_document[row] for of_ranker in explained]
             document = [str(ids[row]), float(data.labels[row]), *ranks[:, row].tolist()]
             documents.append([*document, *reasons])
+        values = comparison.values[:, query].tolist()
         entries.append(
             {
                 "qid": str(data.qids[number]),
-                "values": [round(float(value), 4) for value in comparison.values[:, query]],
+                "values": [round(value, 4) for value in values],
                 "gain": round(float(gains[query]), 4),
                 "size": int(data.sizes[number]),
                 "documents": documents,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tautrank.data.summary import DataSummary
-from tautrank.metrics.base import Evaluation, Metric
+from tautrank.metrics.base import Evaluation
 from tautrank.tables import Table, Titled, number_cell, text_cell
 
 if TYPE_CHECKING:
@@ -83,15 +83,13 @@ def evaluation_table(evaluation: Evaluation) -> Table:
     Args:
         evaluation: the evaluation.
     """
-    rows = [
-        _evaluation_row(evaluation, number, metric)
-        for number, metric in enumerate(evaluation.metrics)
-    ]
-    return Table.of_rows(rows)
+    n_metrics = len(evaluation.metrics)
+    return Table.of_rows([_evaluation_row(evaluation, number) for number in range(n_metrics)])
 
 
-def _evaluation_row(evaluation: Evaluation, number: int, metric: Metric) -> list[Titled]:
+def _evaluation_row(evaluation: Evaluation, number: int) -> list[Titled]:
     """Return one metric of an evaluation; its ties and empty queries have columns of their own."""
+    metric = evaluation.metrics[number]
     name = str(dataclasses.replace(metric, ties="worst", empty="skip"))
     if not metric.higher_is_better:
         name += "  (lower is better)"
