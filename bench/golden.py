@@ -206,7 +206,8 @@ def scoring(quick: bool) -> Cases:
         if quick:
             return
     saved = Path(__file__).resolve().parents[1] / "tests" / "golden_0_2"
-    for file in sorted(saved.glob("models/*")):
+    # The model of a frame takes no arrays.
+    for file in sorted(set(saved.glob("models/*")) - set(saved.glob("models/frame*"))):
         yield from _scores_of_file(f"saved/{file.name}", file, rows)
 
 
