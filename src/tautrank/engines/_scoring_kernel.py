@@ -38,7 +38,7 @@ cache.
 """
 WORD = 32
 """Exits of one word of a bit vector."""
-_EVERY = 2**WORD - 1
+_ALL_BITS = 2**WORD - 1
 EXITS = 256
 """Exits of the top of a tree, one bit each."""
 FEW = 6
@@ -46,7 +46,8 @@ FEW = 6
 LANES = 32
 """Documents whose bit vectors are in registers at a time."""
 U0, U1, U2, U3, U4, U5, U6, U7 = np.arange(8, dtype=np.uint64)
-_WIDE = 1_000  # columns of which a tile of 128 documents takes half a MiB
+# Columns of which a tile of 128 documents takes half a MiB; of more, a tile has fewer documents.
+_MOST_COLUMNS_OF_A_TILE = 1_000
 
 NAN_AS_ZERO, NAN_LEFT, NAN_RIGHT, ZERO_LEFT, ZERO_RIGHT, CATEGORY_NAN_LEFT, CATEGORY_NAN_RIGHT = (
     range(7)
@@ -126,10 +127,14 @@ def _fill(
     # LightGBM takes tiny numbers for 0 before it looks at a tree.
     tiny = np.float32(0.0 if single else 1e-35)
     for c in range(columns.shape[0]):
-        feature, rule = columns[c, _FEATURE], columns[c, _RULE]
-        first, words = columns[c, _FIRST_CATEGORY_WORD], columns[c, _CATEGORY_WORDS]
-        place = c * stride
+        feature = columns[c, _FEATURE]
+        rule = columns[c, _RULE]
+        first_word = columns[c, _FIRST_CATEGORY_WORD]
+        n_words = columns[c, _CATEGORY_WORDS]
+        start = c * stride
+
         if rule < CATEGORY_NAN_LEFT:
+            # Infinite values go left or right at every split.
             missing = np.float32(0.0)
             if rule != NAN_AS_ZERO:
                 missing = np.float32(-np.inf if rule in (NAN_LEFT, ZERO_LEFT) else np.inf)
@@ -138,22 +143,26 @@ def _fill(
                 value = X[row + i, feature]
                 if not abs(value) > tiny:
                     value = zero if value == value else missing
-                x[place + i] = value
+                x[start + i] = value
         else:
             for i in range(n):
-                outside = _outside(X[row + i, feature], bits, first, words, rule, single)
-                x[place + i] = outside
+                value = X[row + i, feature]
+                x[start + i] = _outside(value, bits, first_word, n_words, rule, single)
 
 
 @njit(error_model="numpy", inline="always")
-def _outside(value: float, bits: Array, first: int, words: int, rule: int, single: bool) -> float:
+def _outside(
+    value: float, bits: Array, first_word: int, n_words: int, rule: int, single: bool
+) -> float:
     """Return 1 if a value is in none of a column's categories, else 0."""
-    least = np.float32(-1e-45) if single else np.float32(-1.0)
+    # LightGBM cuts off the fraction of a number before it looks at its sign, XGBoost does not.
+    lower_limit = np.float32(-1e-45) if single else np.float32(-1.0)
     if value != value:
         return np.float32(rule - CATEGORY_NAN_LEFT)
-    if value < np.float32(32 * words) and value > least:
+    if value < np.float32(32 * n_words) and value > lower_limit:
         code = np.int64(value)
-        return np.float32(1 - ((np.int64(bits[first + (code >> 5)]) >> (code & 31)) & 1))
+        word = np.int64(bits[first_word + (code >> 5)])
+        return np.float32(1 - ((word >> (code & 31)) & 1))
     return np.float32(1.0)
 
 
@@ -179,38 +188,54 @@ def _exits(
         lane: the first document.
         out: receives the number of an exit per document.
     """
-    found = np.zeros(LANES, np.uint32)
+    exits = np.zeros(LANES, np.uint32)
     for word in range(first, last):
-        left = np.full(LANES, _EVERY, np.uint32)
+        remaining = np.full(LANES, _ALL_BITS, np.uint32)
         for k in range(ends[word], ends[word + 1]):
-            at = TILE * int(columns[k]) + lane
-            left &= np.where(x[at : at + LANES] > thresholds[k], masks[k], np.uint32(_EVERY))
-        lowest = np.log2(np.maximum(left & -left.astype(np.int64), 1)).astype(np.uint32)
-        found = np.where(left > 0, lowest, found + WORD)
-    out[lane : lane + LANES] = found
+            start = TILE * int(columns[k]) + lane
+            goes_right = x[start : start + LANES] > thresholds[k]
+            remaining &= np.where(goes_right, masks[k], np.uint32(_ALL_BITS))
+        lowest_power = remaining & -remaining.astype(np.int64)
+        lowest_bit = np.log2(np.maximum(lowest_power, 1)).astype(np.uint32)
+        exits = np.where(remaining > 0, lowest_bit, exits + WORD)
+    out[lane : lane + LANES] = exits
 
 
 @code_of(_exits, LANES)
-def _found_exits(loop: Loop) -> None:
+def _exits_in_registers(loop: Loop) -> None:
+    """Generate `_exits`: the bits that remain and the exits of the lanes stay in registers."""
     build = loop.builder
-    (x, columns, thresholds, masks, ends, out), (first, last, lane) = loop.arrays, loop.numbers
-    index, bit = lane.type, ir.IntType(1)
-    none, every, word = (loop.constant([number]) for number in (0, _EVERY, WORD))
-    kind = ir.FunctionType(none.type, [none.type, bit])
-    lowest_bit = build.module.declare_intrinsic(f"llvm.cttz.v{LANES}i32", (), kind)
-    found, left = cgutils.alloca_once_value(build, none), cgutils.alloca_once_value(build, every)
-    with loop.over(first, last) as at_word:
-        build.store(every, left)
-        with loop.over(loop.at(ends, at_word), loop.at(ends, build.add(at_word, index(1)))) as k:
-            column = build.shl(build.zext(loop.at(columns, k), index), index(_TILE_BITS))
-            values = build.load(loop.vector(x, build.add(column, lane)), align=4)
-            yes = build.fcmp_ordered(">", values, loop.spread(loop.at(thresholds, k)))
-            kept = build.select(yes, loop.spread(loop.at(masks, k)), every)
-            build.store(build.and_(build.load(left), kept), left)
-        has_bit = build.icmp_unsigned("!=", build.load(left), none)
-        here = build.call(lowest_bit, [build.load(left), bit(0)])
-        build.store(build.select(has_bit, here, build.add(build.load(found), word)), found)
-    build.store(build.load(found), loop.vector(out, lane), align=4)
+    x, columns, thresholds, masks, ends, out = loop.arrays
+    first, last, lane = loop.numbers
+    index = lane.type
+    bit = ir.IntType(1)
+    no_bits = loop.constant([0])
+    all_bits = loop.constant([_ALL_BITS])
+    word_size = loop.constant([WORD])
+    kind = ir.FunctionType(no_bits.type, [no_bits.type, bit])
+    count_trailing_zeros = build.module.declare_intrinsic(f"llvm.cttz.v{LANES}i32", (), kind)
+
+    exits = cgutils.alloca_once_value(build, no_bits)
+    remaining = cgutils.alloca_once_value(build, all_bits)
+    with loop.over(first, last) as word:
+        build.store(all_bits, remaining)
+        first_entry = loop.element(ends, word)
+        end_of_entries = loop.element(ends, build.add(word, index(1)))
+        with loop.over(first_entry, end_of_entries) as k:
+            column = build.zext(loop.element(columns, k), index)
+            start = build.add(build.shl(column, index(_TILE_BITS)), lane)
+            values = build.load(loop.vector(x, start), align=4)
+            threshold = loop.spread(loop.element(thresholds, k))
+            goes_right = build.fcmp_ordered(">", values, threshold)
+            mask = loop.spread(loop.element(masks, k))
+            cleared = build.select(goes_right, mask, all_bits)
+            build.store(build.and_(build.load(remaining), cleared), remaining)
+
+        has_bit = build.icmp_unsigned("!=", build.load(remaining), no_bits)
+        lowest_bit = build.call(count_trailing_zeros, [build.load(remaining), bit(0)])
+        further_exits = build.add(build.load(exits), word_size)
+        build.store(build.select(has_bit, lowest_bit, further_exits), exits)
+    build.store(build.load(exits), loop.vector(out, lane), align=4)
 
 
 @njit(error_model="numpy", inline="always")
@@ -220,12 +245,15 @@ def _descend(
     """Return where a document is two levels below a node, and 0 if it did not move on the
     second.
     """
-    at = U2 * node
-    yes = x[(np.uint64(links[at]) << stride) + lane] > thresholds[node]
-    child = node + np.uint64(links[at + U1]) + np.uint64(yes)
-    at = U2 * child
-    yes = x[(np.uint64(links[at]) << stride) + lane] > thresholds[child]
-    step = np.uint64(links[at + U1]) + np.uint64(yes)
+    link = U2 * node
+    value = x[(np.uint64(links[link]) << stride) + lane]
+    goes_right = np.uint64(value > thresholds[node])
+    child = node + np.uint64(links[link + U1]) + goes_right
+
+    link = U2 * child
+    value = x[(np.uint64(links[link]) << stride) + lane]
+    goes_right = np.uint64(value > thresholds[child])
+    step = np.uint64(links[link + U1]) + goes_right
     return child + step, step
 
 
@@ -251,30 +279,48 @@ def _walk(
         apart: 1 if every lane has its own document, 0 if all have the same.
         levels: the most levels to go down.
     """
-    i = first * apart
-    j, k, m, n = i + apart, i + U2 * apart, i + U3 * apart, i + U4 * apart
-    o, p, q = i + U5 * apart, i + U6 * apart, i + U7 * apart
-    a, b, c, d = nodes[first], nodes[first + U1], nodes[first + U2], nodes[first + U3]
-    e, f, g, h = nodes[first + U4], nodes[first + U5], nodes[first + U6], nodes[first + U7]
+    lane0 = first * apart
+    lane1 = lane0 + apart
+    lane2 = lane0 + U2 * apart
+    lane3 = lane0 + U3 * apart
+    lane4 = lane0 + U4 * apart
+    lane5 = lane0 + U5 * apart
+    lane6 = lane0 + U6 * apart
+    lane7 = lane0 + U7 * apart
+    node0 = nodes[first]
+    node1 = nodes[first + U1]
+    node2 = nodes[first + U2]
+    node3 = nodes[first + U3]
+    node4 = nodes[first + U4]
+    node5 = nodes[first + U5]
+    node6 = nodes[first + U6]
+    node7 = nodes[first + U7]
     while levels > 0:
-        a, step_a = _descend(thresholds, links, x, stride, a, i)
-        b, step_b = _descend(thresholds, links, x, stride, b, j)
-        c, step_c = _descend(thresholds, links, x, stride, c, k)
-        d, step_d = _descend(thresholds, links, x, stride, d, m)
-        e, step_e = _descend(thresholds, links, x, stride, e, n)
-        f, step_f = _descend(thresholds, links, x, stride, f, o)
-        g, step_g = _descend(thresholds, links, x, stride, g, p)
-        h, step_h = _descend(thresholds, links, x, stride, h, q)
-        moved = step_a | step_b | step_c | step_d | step_e | step_f | step_g | step_h
-        # A look that could save two levels at most would cost more, by predictions of the processor
-        # that fail.
+        node0, step0 = _descend(thresholds, links, x, stride, node0, lane0)
+        node1, step1 = _descend(thresholds, links, x, stride, node1, lane1)
+        node2, step2 = _descend(thresholds, links, x, stride, node2, lane2)
+        node3, step3 = _descend(thresholds, links, x, stride, node3, lane3)
+        node4, step4 = _descend(thresholds, links, x, stride, node4, lane4)
+        node5, step5 = _descend(thresholds, links, x, stride, node5, lane5)
+        node6, step6 = _descend(thresholds, links, x, stride, node6, lane6)
+        node7, step7 = _descend(thresholds, links, x, stride, node7, lane7)
+        moved = step0 | step1 | step2 | step3 | step4 | step5 | step6 | step7
+        # Checking costs a branch misprediction, which is more than two levels save.
         levels = levels - 2 if moved or levels <= 4 else 0
-    nodes[first], nodes[first + U1], nodes[first + U2], nodes[first + U3] = a, b, c, d
-    nodes[first + U4], nodes[first + U5], nodes[first + U6], nodes[first + U7] = e, f, g, h
+    nodes[first] = node0
+    nodes[first + U1] = node1
+    nodes[first + U2] = node2
+    nodes[first + U3] = node3
+    nodes[first + U4] = node4
+    nodes[first + U5] = node5
+    nodes[first + U6] = node6
+    nodes[first + U7] = node7
 
 
 @njit(error_model="numpy")
 def _score_few(X: F32, first: int, last: int, packed: PackedTrees, single: bool, out: F64) -> None:
+    """Write the scores of documents one by one, each through eight trees in turn."""
+    # Arrays are read from the named tuple before the loop: in it, each reading costs.
     columns, bits, trees = packed.columns, packed.category_bits, packed.trees
     thresholds, links, values = packed.thresholds, packed.links, packed.values
     x = np.empty(columns.shape[0] + 1, np.float32)
@@ -299,23 +345,29 @@ def _score_few(X: F32, first: int, last: int, packed: PackedTrees, single: bool,
 
 @njit(error_model="numpy")
 def _score_many(X: F32, first: int, last: int, packed: PackedTrees, single: bool, out: F64) -> None:
+    """Write the scores of documents tile by tile, all of a tile through one tree after the other."""
     columns, bits, trees = packed.columns, packed.category_bits, packed.trees
     thresholds, links, values = packed.thresholds, packed.links, packed.values
     tops, top_thresholds, top_masks = packed.top_columns, packed.top_thresholds, packed.top_masks
     ends, exits, exit_values = packed.word_ends, packed.exit_nodes, packed.exit_values
     x = np.zeros((columns.shape[0] + 1) * TILE, np.float32)
-    found = np.empty(TILE, np.uint32)
+    taken_exits = np.empty(TILE, np.uint32)
     nodes = np.empty(TILE, np.uint64)
     sums = np.empty(TILE, np.float64)
-    tile = TILE if columns.shape[0] <= _WIDE else LANES
+    tile = TILE if columns.shape[0] <= _MOST_COLUMNS_OF_A_TILE else LANES
     for row in range(first, last, tile):
         n = min(tile, last - row)
         width = (n + LANES - 1) // LANES * LANES
         _fill(X, row, n, columns, bits, single, x, TILE)
         sums[:] = 0.0
         for tree in range(trees.shape[0] - 1):
-            top, word = trees[tree, _FIRST_EXIT], trees[tree, _FIRST_WORD]
-            root, rest = trees[tree, _ROOT], trees[tree, _LEVELS_BELOW_TOP]
+            first_exit = trees[tree, _FIRST_EXIT]
+            first_word = trees[tree, _FIRST_WORD]
+            end_of_words = trees[tree + 1, _FIRST_WORD]
+            root = trees[tree, _ROOT]
+            levels_below = trees[tree, _LEVELS_BELOW_TOP]
+
+            # The top of the tree, by its bits.
             for lane in range(0, width, LANES):
                 _exits(
                     x,
@@ -323,24 +375,27 @@ def _score_many(X: F32, first: int, last: int, packed: PackedTrees, single: bool
                     top_thresholds,
                     top_masks,
                     ends,
-                    word,
-                    trees[tree + 1, _FIRST_WORD],
+                    first_word,
+                    end_of_words,
                     lane,
-                    found,
+                    taken_exits,
                 )
-            if rest > 0:
+
+            # What lies below the top, if any exit is no leaf, node by node.
+            if levels_below > 0:
+                stride = np.uint64(_TILE_BITS)
                 for i in range(width):
-                    nodes[i] = root + np.int64(exits[top + np.int64(found[i])])
+                    exit_node = exits[first_exit + np.int64(taken_exits[i])]
+                    nodes[i] = root + np.int64(exit_node)
                 for i in range(0, width, 8):
-                    _walk(
-                        thresholds, links, x, np.uint64(_TILE_BITS), nodes, np.uint64(i), U1, rest
-                    )
+                    _walk(thresholds, links, x, stride, nodes, np.uint64(i), U1, levels_below)
                 for i in range(width):
                     total = sums[i] + values[nodes[i]]
                     sums[i] = np.float64(np.float32(total)) if single else total
             else:
                 for i in range(width):
-                    total = sums[i] + exit_values[np.uint64(top) + np.uint64(found[i])]
+                    exit_value = exit_values[np.uint64(first_exit) + np.uint64(taken_exits[i])]
+                    total = sums[i] + exit_value
                     sums[i] = np.float64(np.float32(total)) if single else total
         for i in range(n):
             out[row + i] = sums[i]

@@ -23,7 +23,7 @@ class Loop:
     """Generates the code of one call of a function, for vectors of ``lanes`` numbers.
 
     Args:
-        context, builder, signature, given: what Numba gives to the generator of a call's code.
+        context, builder, signature, values: what Numba passes to the generator of a call's code.
         lanes: numbers per vector.
 
     Attributes:
@@ -31,31 +31,31 @@ class Loop:
         numbers: the other arguments.
     """
 
-    def __init__(self, context: Any, builder: Any, signature: Any, given: Any, lanes: int) -> None:
-        self.builder, self.lanes = builder, lanes
-        self.arrays, self.numbers = [], []
-        for kind, each in zip(signature.args, given, strict=True):
+    def __init__(self, context: Any, builder: Any, signature: Any, values: Any, lanes: int) -> None:
+        self.builder = builder
+        self.lanes = lanes
+        self.arrays = []
+        self.numbers = []
+        for kind, value in zip(signature.args, values, strict=True):
             if isinstance(kind, types.Array):
-                self.arrays.append(make_array(kind)(context, builder, each).data)
+                self.arrays.append(make_array(kind)(context, builder, value).data)
             else:
-                self.numbers.append(each)
+                self.numbers.append(value)
 
-    def at(self, array: Any, place: Any) -> Any:
+    def element(self, array: Any, index: Any) -> Any:
         """Return one element of an array."""
-        return self.builder.load(self.builder.gep(array, [place]))
+        return self.builder.load(self.builder.gep(array, [index]))
 
-    def vector(self, array: Any, place: Any) -> Any:
+    def vector(self, array: Any, index: Any) -> Any:
         """Return the address of the vector that begins at one element."""
-        pointer = self.builder.gep(array, [place])
-        return self.builder.bitcast(
-            pointer, ir.VectorType(pointer.type.pointee, self.lanes).as_pointer()
-        )
+        pointer = self.builder.gep(array, [index])
+        vector_type = ir.VectorType(pointer.type.pointee, self.lanes)
+        return self.builder.bitcast(pointer, vector_type.as_pointer())
 
     def constant(self, numbers: list[int]) -> Any:
         """Return a vector of 32-bit whole numbers; a single one for all lanes."""
-        return ir.Constant(
-            ir.VectorType(ir.IntType(32), self.lanes), numbers * (self.lanes // len(numbers))
-        )
+        vector_type = ir.VectorType(ir.IntType(32), self.lanes)
+        return ir.Constant(vector_type, numbers * (self.lanes // len(numbers)))
 
     def spread(self, value: Any) -> Any:
         """Return a vector with one value in all lanes."""
@@ -68,10 +68,8 @@ class Loop:
         """Repeat what is generated within the block for the whole numbers from ``first`` up to
         ``last``.
         """
-        with cgutils.for_range_slice(self.builder, first, last, first.type(1), first.type) as (
-            number,
-            _,
-        ):
+        one = first.type(1)
+        with cgutils.for_range_slice(self.builder, first, last, one, first.type) as (number, _):
             yield number
 
 
@@ -86,20 +84,20 @@ def code_of(
         lanes: numbers per vector.
     """
 
-    def typed(context: Any) -> Any:
-        def kind(*given: Any) -> Any:
+    def typing_of(context: Any) -> Any:
+        def returns_nothing(*kinds: Any) -> Any:
             return types.void
 
-        kind.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-        return kind
+        returns_nothing.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+        return returns_nothing
 
     def decorate(generate: Callable[[Loop], None]) -> Callable[[Loop], None]:
-        def lowered(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-            generate(Loop(context, builder, signature, given, lanes))
+        def code_of_call(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            generate(Loop(context, builder, signature, values, lanes))
             return context.get_dummy_value()
 
-        type_callable(function)(typed)
-        lower_builtin(function, types.VarArg(types.Any))(lowered)
+        type_callable(function)(typing_of)
+        lower_builtin(function, types.VarArg(types.Any))(code_of_call)
         return generate
 
     return decorate

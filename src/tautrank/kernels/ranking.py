@@ -112,42 +112,54 @@ def count_before(scores: Array, n: int, lane: int, begin: int, end: int, counts:
 
 @code_of(count_before, LANES)
 def _counted_before(loop: Loop) -> None:
+    """Generate `count_before`: the scores of the lanes stay in a register, one other score after
+    the other is compared with all of them.
+    """
     build = loop.builder
-    (scores, counts), (n, lane, begin, end) = loop.arrays, loop.numbers
-    own = build.load(loop.vector(scores, lane), align=4)
-    number = loop.constant(list(range(LANES)))
+    scores, counts = loop.arrays
+    n, lane, begin, end = loop.numbers
+    lane_scores = build.load(loop.vector(scores, lane), align=4)
+    lane_numbers = loop.constant(list(range(LANES)))
     total = cgutils.alloca_once_value(build, loop.constant([0]))
 
     def count(first: Any, last: Any, comes_before: Callable[[Any, Any], Any]) -> None:
         with loop.over(first, last) as i:
-            yes = comes_before(loop.spread(loop.at(scores, i)), i)
+            score = loop.spread(loop.element(scores, i))
+            is_before = comes_before(score, i)
             # Counted by twos: ones would be rewritten into a form with one more instruction.
-            more = build.add(build.load(total), loop.constant([2]))
-            build.store(build.select(yes, more, build.load(total)), total)
+            total_before = build.load(total)
+            total_after = build.add(total_before, loop.constant([2]))
+            build.store(build.select(is_before, total_after, build.load(total)), total)
 
-    def by_lane(score: Any, i: Any) -> Any:
-        earlier = build.icmp_signed(
-            "<", loop.spread(build.trunc(build.sub(i, begin), ir.IntType(32))), number
-        )
-        equal = build.fcmp_ordered("==", score, own)
-        return build.or_(build.fcmp_ordered(">", score, own), build.and_(equal, earlier))
+    def is_higher(score: Any, _: Any) -> Any:
+        return build.fcmp_ordered(">", score, lane_scores)
 
-    count(begin.type(0), begin, lambda score, i: build.fcmp_ordered(">=", score, own))
-    count(begin, end, by_lane)
-    count(end, n, lambda score, i: build.fcmp_ordered(">", score, own))
-    build.store(
-        build.lshr(build.load(total), loop.constant([1])), loop.vector(counts, lane), align=4
-    )
+    def is_higher_or_equal(score: Any, _: Any) -> Any:
+        return build.fcmp_ordered(">=", score, lane_scores)
+
+    def is_higher_or_equal_and_earlier(score: Any, i: Any) -> Any:
+        place = build.trunc(build.sub(i, begin), ir.IntType(32))
+        is_earlier = build.icmp_signed("<", loop.spread(place), lane_numbers)
+        is_equal = build.fcmp_ordered("==", score, lane_scores)
+        return build.or_(is_higher(score, i), build.and_(is_equal, is_earlier))
+
+    count(begin.type(0), begin, is_higher_or_equal)
+    count(begin, end, is_higher_or_equal_and_earlier)
+    count(end, n, is_higher)
+    halved = build.lshr(build.load(total), loop.constant([1]))
+    build.store(halved, loop.vector(counts, lane), align=4)
 
 
 @njit(error_model="numpy", inline="always")
 def _sort_by_digits(scores: Array, n: int, ranks: I32) -> None:
-    """Stable radix sort, one byte at a time, of the bits of the scores."""
+    """Write the ranks of ``n`` scores by a stable radix sort of their bits, one byte at a time."""
     keys = np.empty(n, np.uint64)
     order = np.empty(n, np.int32)
-    moved = np.empty(n, np.int32)
+    next_order = np.empty(n, np.int32)
+
+    # Keys whose whole numbers ascend where the scores descend, and the bits in which they differ.
     sign = np.uint64(1) << np.uint64(63)
-    common = np.uint64(0)
+    differing = np.uint64(0)
     for i in range(n):
         order[i] = i
         # Adding 0.0 turns -0.0 into 0.0: they are equal scores.
@@ -155,12 +167,15 @@ def _sort_by_digits(scores: Array, n: int, ranks: I32) -> None:
         # The bits of floats order like integers once negatives are inverted; here so that high
         # scores come first.
         keys[i] = bits if bits & sign else (~bits) & ~sign
-        common |= keys[i] ^ keys[0]
+        differing |= keys[i] ^ keys[0]
+
     ends = np.empty(256, np.int64)
     for byte in range(8):
         shift = np.uint64(8 * byte)
-        if (common >> shift) & np.uint64(255) == np.uint64(0):
-            continue  # every key has this byte in common
+        if (differing >> shift) & np.uint64(255) == np.uint64(0):
+            continue
+
+        # Where the documents with each value of this byte begin.
         ends[:] = 0
         for i in range(n):
             ends[np.int64((keys[i] >> shift) & np.uint64(255))] += 1
@@ -169,10 +184,13 @@ def _sort_by_digits(scores: Array, n: int, ranks: I32) -> None:
             count = ends[digit]
             ends[digit] = begin
             begin += count
+
+        # Move the documents there, in the order that they have.
         for i in range(n):
-            at = np.int64((keys[order[i]] >> shift) & np.uint64(255))
-            moved[ends[at]] = order[i]
-            ends[at] += 1
-        order, moved = moved, order
+            digit = np.int64((keys[order[i]] >> shift) & np.uint64(255))
+            next_order[ends[digit]] = order[i]
+            ends[digit] += 1
+        order, next_order = next_order, order
+
     for rank in range(n):
         ranks[order[rank]] = rank
