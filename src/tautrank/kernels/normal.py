@@ -19,18 +19,34 @@ from tautrank.kernels.randomness import HALF_WORD, LOW_WORD, philox
 GROUP = 64
 """Documents are served in groups of this many; arrays of noise are padded to a multiple of it."""
 
-_LANES = 16  # blocks of four words a group
+_LANES = 16  # blocks of four words in a group
 _Word = np.uint64
 _U = np.uintp
 _RANGE = 2.0**32
 _LOG2 = math.log(2.0)
-# The bits of sqrt(1/2): what is left of a float after subtracting them and cutting the mantissa is
-# the exponent that leaves a mantissa between sqrt(1/2) and sqrt(2).
-_SQRT_HALF = np.int64(0x3FE6A09E667F3BCD)
-_MANTISSA = np.int64(52)
-# Products may be fused with sums; nothing may be reordered, since the exponent arithmetic relies on
-# it.
+# The bits of sqrt(1/2). Subtracting them from the bits of a float and cutting off the mantissa
+# leaves the exponent for which the mantissa is between sqrt(1/2) and sqrt(2).
+_SQRT_HALF_BITS = np.int64(0x3FE6A09E667F3BCD)
+_MANTISSA_BITS = np.int64(52)
+# Products may be fused with sums. Nothing may be reordered: the arithmetic on exponents relies on
+# the order.
 _FUSE = {"contract"}
+
+# The quantile function of the normal distribution is x F(v) with F = P / Q, fitted to the least
+# maximum error: the coefficients of P, from the constant one on, and those of Q.
+_P0 = 1.253314108
+_P1 = 0.4469247174
+_P2 = 0.0910093726
+_P3 = 0.01255141641
+_P4 = 0.001144983021
+_P5 = 6.124274347e-05
+_P6 = 2.034873409e-07
+_Q0 = 1.0
+_Q1 = 0.09479435307
+_Q2 = 0.03476822871
+_Q3 = 0.002308084904
+_Q4 = 0.0002533391286
+_Q5 = 3.914180559e-06
 
 
 @njit(error_model="numpy")
@@ -40,13 +56,14 @@ def fill_words(out: F64, seed: np.uint64, step: int, query: int, stream: int) ->
     """
     key0 = _Word(seed) & LOW_WORD
     key1 = _Word(seed) >> HALF_WORD
-    word1, word2, word3 = _Word(query) & LOW_WORD, _Word(step) & LOW_WORD, _Word(stream) & LOW_WORD
+    word1 = _Word(query) & LOW_WORD
+    word2 = _Word(step) & LOW_WORD
+    word3 = _Word(stream) & LOW_WORD
     for group in range(out.shape[0] // GROUP):
         block = out[GROUP * group : GROUP * group + GROUP]
         for lane in range(_LANES):
-            c0, c1, c2, c3 = philox(
-                _Word(_LANES * group + lane) & LOW_WORD, word1, word2, word3, key0, key1
-            )
+            word0 = _Word(_LANES * group + lane) & LOW_WORD
+            c0, c1, c2, c3 = philox(word0, word1, word2, word3, key0, key1)
             i = _U(lane)
             block[i] = c0
             block[i + _U(_LANES)] = c1
@@ -56,15 +73,22 @@ def fill_words(out: F64, seed: np.uint64, step: int, query: int, stream: int) ->
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def minus_log(x: float) -> float:
-    """``-log x`` of a normal number above 0, to within 1e-10: ``2 artanh((m - 1)/(m + 1))`` of the
-    mantissa ``m``.
+    """Return ``-log x`` of a normal number above 0, to within 1e-10.
+
+    With ``x = m 2^exponent``, ``log m = 2 artanh(s)`` and ``s = (m - 1)/(m + 1)``, where
+    ``artanh(s) = s (1 + q/3 + q^2/5 + ...)`` with ``q = s^2``.
     """
     bits = np.float64(x).view(np.int64)
-    exponent = (bits - _SQRT_HALF) >> _MANTISSA
-    m = np.int64(bits - (exponent << _MANTISSA)).view(np.float64)
+    exponent = (bits - _SQRT_HALF_BITS) >> _MANTISSA_BITS
+    m = np.int64(bits - (exponent << _MANTISSA_BITS)).view(np.float64)
+
     s = (m - 1.0) / (m + 1.0)
     q = s * s
-    artanh = s * (1.0 + q * (1 / 3 + q * (1 / 5 + q * (1 / 7 + q * (1 / 9 + q * (1 / 11))))))
+    series = 1 / 9 + q * (1 / 11)
+    series = 1 / 7 + q * series
+    series = 1 / 5 + q * series
+    series = 1 / 3 + q * series
+    artanh = s * (1.0 + q * series)
     return -(np.float64(exponent) * _LOG2 + 2.0 * artanh)
 
 
@@ -74,9 +98,9 @@ def fill_noise(out: Array, seed: np.uint64, step: int, query: int, stream: int) 
     of ``out``.
 
     Each is the normal quantile of ``u = (word + 1/2) / 2^32``, to within 4e-8. With ``x = 2u - 1``
-    and ``v = -log(1 - x^2)`` the quantile is ``x F(v)``, and ``F`` is smooth from the middle
-    (``v = 0``) to the last word (``v < 21.5``): one ratio of polynomials, fitted to the least
-    maximum error, serves the middle and the tails.
+    and ``v = -log(1 - x^2)`` the quantile is ``x F(v)``, and ``F = P / Q`` is smooth from the
+    middle (``v = 0``) to the last word (``v < 21.5``): one ratio of polynomials serves the middle
+    and the tails.
 
     Args:
         out: float64, its length a multiple of ``GROUP``.
@@ -96,19 +120,30 @@ def fill_noise(out: Array, seed: np.uint64, step: int, query: int, stream: int) 
         below = out[i] + 0.5
         above = _RANGE - below
         v = minus_log(below * above * (4.0 / _RANGE / _RANGE))
-        p = 0.001144983021 + v * (6.124274347e-05 + v * 2.034873409e-07)
-        p = 1.253314108 + v * (0.4469247174 + v * (0.0910093726 + v * (0.01255141641 + v * p)))
-        q = 0.002308084904 + v * (0.0002533391286 + v * 3.914180559e-06)
-        q = 1.0 + v * (0.09479435307 + v * (0.03476822871 + v * q))
-        out[i] = (below - above) * (1.0 / _RANGE) * p / q
+
+        p = _P5 + v * _P6
+        p = _P4 + v * p
+        p = _P3 + v * p
+        p = _P2 + v * p
+        p = _P1 + v * p
+        p = _P0 + v * p
+
+        q = _Q4 + v * _Q5
+        q = _Q3 + v * q
+        q = _Q2 + v * q
+        q = _Q1 + v * q
+        q = _Q0 + v * q
+
+        x = (below - above) * (1.0 / _RANGE)
+        out[i] = x * p / q
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_FUSE)
 def fill_long_tailed(
     out: Array, gumbel: bool, seed: np.uint64, step: int, query: int, stream: int
 ) -> None:
-    """As `fill_noise`: ``-log(-log u)``, the standard Gumbel distribution, or ``log(u / (1 - u))``,
-    the logistic one.
+    """Fill ``out``, as `fill_noise` does, with standard Gumbel numbers ``-log(-log u)``, or with
+    logistic ones, ``log(u / (1 - u))``.
 
     >>> out = np.empty(GROUP)
     >>> fill_long_tailed(out, True, np.uint64(0), 0, 0, 0)
@@ -119,6 +154,6 @@ def fill_long_tailed(
     for place in range(out.shape[0]):
         i = _U(place)
         below = out[i] + 0.5
-        ratio = below / (_RANGE if gumbel else _RANGE - below)
-        first = minus_log(ratio)
-        out[i] = minus_log(first) if gumbel else -first
+        above = _RANGE - below
+        minus_log_ratio = minus_log(below / (_RANGE if gumbel else above))
+        out[i] = minus_log(minus_log_ratio) if gumbel else -minus_log_ratio
