@@ -38,26 +38,29 @@ _TWO_PI = 2.0 * math.pi
 def _two_rounds(
     c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, k0: np.uint64, k1: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64]:
-    """Two rounds of Philox4x32, as in `philox`: the counter, then the key of the next round."""
+    """Two rounds of Philox4x32, as in `philox`: the counter, then the key of the next round.
+
+    A round multiplies the words 0 and 2, mixes the high halves of the products with the key and
+    the words 1 and 3, and keeps the low halves.
+    """
     p0 = _MULTIPLIER_0 * c0
     p1 = _MULTIPLIER_1 * c2
-    c0, c1, c2, c3 = (
-        (p1 >> HALF_WORD) ^ c1 ^ k0,
-        p1 & LOW_WORD,
-        (p0 >> HALF_WORD) ^ c3 ^ k1,
-        p0 & LOW_WORD,
-    )
+    c0 = (p1 >> HALF_WORD) ^ c1 ^ k0
+    c1 = p1 & LOW_WORD
+    c2 = (p0 >> HALF_WORD) ^ c3 ^ k1
+    c3 = p0 & LOW_WORD
     k0 = (k0 + _WEYL_0) & LOW_WORD
     k1 = (k1 + _WEYL_1) & LOW_WORD
+
     p0 = _MULTIPLIER_0 * c0
     p1 = _MULTIPLIER_1 * c2
-    c0, c1, c2, c3 = (
-        (p1 >> HALF_WORD) ^ c1 ^ k0,
-        p1 & LOW_WORD,
-        (p0 >> HALF_WORD) ^ c3 ^ k1,
-        p0 & LOW_WORD,
-    )
-    return c0, c1, c2, c3, (k0 + _WEYL_0) & LOW_WORD, (k1 + _WEYL_1) & LOW_WORD
+    c0 = (p1 >> HALF_WORD) ^ c1 ^ k0
+    c1 = p1 & LOW_WORD
+    c2 = (p0 >> HALF_WORD) ^ c3 ^ k1
+    c3 = p0 & LOW_WORD
+    k0 = (k0 + _WEYL_0) & LOW_WORD
+    k1 = (k1 + _WEYL_1) & LOW_WORD
+    return c0, c1, c2, c3, k0, k1
 
 
 @njit(error_model="numpy", forceinline=True)
@@ -106,22 +109,28 @@ def fill_uniform(out: Array, seed: np.uint64, step: int, query: int, stream: int
     >>> out.round(4)
     array([0.399 , 0.8805])
     """
-    k0, k1 = _Word(seed) & LOW_WORD, _Word(seed) >> HALF_WORD
-    word1, word2, word3 = _Word(query) & LOW_WORD, _Word(step) & LOW_WORD, _Word(stream) & LOW_WORD
+    k0 = _Word(seed) & LOW_WORD
+    k1 = _Word(seed) >> HALF_WORD
+    word1 = _Word(query) & LOW_WORD
+    word2 = _Word(step) & LOW_WORD
+    word3 = _Word(stream) & LOW_WORD
     n = out.shape[0]
-    whole = n // 4
-    for block in range(whole):
+    n_blocks = n // 4
+
+    for block in range(n_blocks):
         w0, w1, w2, w3 = philox(_Word(block) & LOW_WORD, word1, word2, word3, k0, k1)
-        at = _U(4) * _U(block)
+        i = _U(4) * _U(block)
         # Half a unit keeps 0 and 1 out, where the logarithms of the other distributions end.
-        out[at] = (np.float64(w0) + 0.5) * _UNIT
-        out[at + _U(1)] = (np.float64(w1) + 0.5) * _UNIT
-        out[at + _U(2)] = (np.float64(w2) + 0.5) * _UNIT
-        out[at + _U(3)] = (np.float64(w3) + 0.5) * _UNIT
-    if 4 * whole < n:
-        words = philox(_Word(whole), word1, word2, word3, k0, k1)
-        for rest in range(n - 4 * whole):
-            out[4 * whole + rest] = (np.float64(words[rest]) + 0.5) * _UNIT
+        out[i] = (np.float64(w0) + 0.5) * _UNIT
+        out[i + _U(1)] = (np.float64(w1) + 0.5) * _UNIT
+        out[i + _U(2)] = (np.float64(w2) + 0.5) * _UNIT
+        out[i + _U(3)] = (np.float64(w3) + 0.5) * _UNIT
+
+    # The documents of the last block, if it is not full.
+    if 4 * n_blocks < n:
+        words = philox(_Word(n_blocks), word1, word2, word3, k0, k1)
+        for word in range(n - 4 * n_blocks):
+            out[4 * n_blocks + word] = (np.float64(words[word]) + 0.5) * _UNIT
 
 
 @njit(nogil=True, cache=True)
