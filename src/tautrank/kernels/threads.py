@@ -26,7 +26,7 @@ Range = tuple[int, int]
 # Below this many pair operations (a few hundred microseconds) waking another thread costs more than
 # it saves.
 _smallest_share = ContextVar("smallest_share", default=1_000_000)
-# More shares than threads, so that a thread that was delayed does not hold up the rest.
+# With more shares than threads, a thread that is delayed does not hold up the others.
 _SHARES_PER_THREAD = 4
 
 
@@ -43,13 +43,15 @@ def balanced_ranges(costs: F64, threads: int) -> list[Range]:
     [(0, 1), (1, 3), (3, 4)]
     """
     total = float(costs.sum())
-    shares = (
-        min(threads * _SHARES_PER_THREAD, int(total // _smallest_share.get())) if threads > 1 else 1
-    )
-    if shares <= 1 or costs.size <= 1:
+    n_shares = min(threads * _SHARES_PER_THREAD, int(total // _smallest_share.get()))
+    if threads <= 1 or n_shares <= 1 or costs.size <= 1:
         return [(0, int(costs.size))]
-    ends = np.searchsorted(np.cumsum(costs), total * np.arange(1, shares) / shares, side="left") + 1
-    cuts = np.unique(np.concatenate(([0], np.minimum(ends, costs.size), [costs.size])))
+
+    # Each share ends with the query that brings the costs so far to its part of the total.
+    costs_at_ends = total * np.arange(1, n_shares) / n_shares
+    ends = np.searchsorted(np.cumsum(costs), costs_at_ends, side="left") + 1
+    inner_cuts = np.minimum(ends, costs.size)
+    cuts = np.unique(np.concatenate(([0], inner_cuts, [costs.size])))
     return [(int(first), int(last)) for first, last in itertools.pairwise(cuts)]
 
 
