@@ -35,8 +35,15 @@ arrangement.
 """
 
 
+class Divisor(NamedTuple):
+    """What the weight of a pair is divided by: ``near + slope |s_i - s_j|``."""
+
+    near: float
+    slope: float
+
+
 class Pairs(NamedTuple):
-    """Ranked lists and how their pairs are weighed: what every kernel of the family is given.
+    """Ranked lists and how their pairs are weighed.
 
     Args:
         scores: one per document: those that rank the documents.
@@ -106,24 +113,24 @@ def _exponentials(rows: Rows, row: int, n: int, sigma: float, reach: float) -> i
     """
     s, _, _, a, b, _, _ = rows
     top = s[row]
-    within = 0
-    lanes = (n - row + LANES - 1) // LANES * LANES
-    for place in range(lanes):
-        p = _U(row) + _U(place)
+    n_within = 0
+    n_lanes = (n - row + LANES - 1) // LANES * LANES
+    for lane in range(n_lanes):
+        p = _U(row) + _U(lane)
         t = s.dtype.type(sigma * (top - s[p]) - reach)
         b[p] = exponential(-t)
-        within += 1 if t <= reach else 0
-    for place in range(lanes):
-        p = _U(row) + _U(place)
+        n_within += 1 if t <= reach else 0
+    for lane in range(n_lanes):
+        p = _U(row) + _U(lane)
         a[p] = s.dtype.type(1.0) / b[p]
     b[n : n + LANES] = 0.0
-    return min(row + within, n)
+    return min(row + n_within, n)
 
 
 @njit(error_model="numpy", inline="always")
 def _pull(x: Any, weight: Any, d: Any, zero: Any, one: Any) -> tuple[Any, Any]:
-    """Both derivatives, but for sigma, of a pair that weighs ``weight |d|``; ``d > 0`` if the upper
-    one is better.
+    """Return both derivatives, but for sigma, of a pair with ``w = weight |d|``: ``w y`` or
+    ``w p``, and ``w y p``; ``d > 0`` if the upper document is the better one.
     """
     p = one / (one + x)
     y = x * p
@@ -133,13 +140,22 @@ def _pull(x: Any, weight: Any, d: Any, zero: Any, one: Any) -> tuple[Any, Any]:
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _pull_four(rows: Rows, four: Any, weights: Any, j: Any, sums: Any) -> Any:
-    """Add the pairs of four rows with the row ``j`` to it; return the rows' sums of both
-    derivatives with them.
+    """Add the pairs of four rows with the row ``j`` to that row; return the sums of the four rows
+    with these pairs.
+
+    Args:
+        rows: the list.
+        four: ``a`` of the four rows, then ``u``.
+        weights: of each pair, what its difference of gains is multiplied by.
+        j: the row below.
+        sums: ``g`` of the four rows, then ``h``.
     """
     a0, a1, a2, a3, u0, u1, u2, u3 = four
     g0, g1, g2, g3, h0, h1, h2, h3 = sums
-    zero, one = rows.a.dtype.type(0.0), rows.a.dtype.type(1.0)
-    bj, uj = rows.b[j], rows.u[j]
+    zero = rows.a.dtype.type(0.0)
+    one = rows.a.dtype.type(1.0)
+    bj = rows.b[j]
+    uj = rows.u[j]
     l0, c0 = _pull(a0 * bj, weights[0], u0 - uj, zero, one)
     l1, c1 = _pull(a1 * bj, weights[1], u1 - uj, zero, one)
     l2, c2 = _pull(a2 * bj, weights[2], u2 - uj, zero, one)
@@ -150,18 +166,20 @@ def _pull_four(rows: Rows, four: Any, weights: Any, j: Any, sums: Any) -> Any:
 
 
 @njit(error_model="numpy", inline="always")
-def _credit_four(rows: Rows, places: Any, sums: Any) -> None:
-    for at in range(4):
-        rows.g[places[at]] -= sums[at]
-        rows.h[places[at]] += sums[at + 4]
+def _credit_four(rows: Rows, four: Any, sums: Any) -> None:
+    """Add the sums of `_pull_four` to the four rows of these numbers."""
+    for number in range(4):
+        rows.g[four[number]] -= sums[number]
+        rows.h[four[number]] += sums[number + 4]
 
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _swap_rows(
     rows: Rows, v: Array, gap: Array, first: int, stop: int, n: int, highest: float
 ) -> None:
-    """Add the pairs of the rows ``first`` to ``stop``:
-    ``w_ij = (v_i - v_j + gap_(j-i)) |u_i - u_j|``.
+    """Add the pairs of the rows ``first`` to ``stop`` with all rows below them.
+
+        w_ij = (v_i - v_j + gap_(j-i)) |u_i - u_j|
 
     Four rows at a time share the loads, the stores and the loop. A row also meets documents above
     it in its group of four: there ``v_i - v_j`` and the gap are not positive and cut off at 0.
@@ -197,23 +215,37 @@ def _swap_rows(
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _general_row(
-    rows: Rows, pairs: Pairs, around: Array, share: Array, limits: Any, row: int, first: int, n: int
+    rows: Rows,
+    pairs: Pairs,
+    gap_around: Array,
+    share: Array,
+    divisor: Divisor,
+    row: int,
+    first: int,
+    n: int,
 ) -> float:
     """Add the pairs of one row with the rows from ``first`` on; return the sum of the sizes of
     their lambdas.
 
     As `_swap_rows` and `_meet_all`, where labels and gains need not agree (sampled gains), with a
-    normaliser and a cap: ``w_ij = share_j (|v_i - v_j| + gap_|j-i|) min(|u_i - u_j|, cap) / (near +
-    slope |s_i - s_j|)``, directed by ``levels``; or, if every pair counts,
-    ``w_ij = u_i / (near + slope |s_i - s_j|)`` for all ``j != i``, labels regardless. The padding
-    must hold ``u = 0``.
+    divisor and a cap, directed by ``levels``:
+
+        w_ij = share_j (|v_i - v_j| + gap_|j-i|) min(|u_i - u_j|, cap) / (near + slope |s_i - s_j|)
+
+    or, if every pair counts, for all ``j != i``, labels regardless:
+
+        w_ij = u_i / (near + slope |s_i - s_j|)
+
+    The padding must hold ``u = 0``.
     """
     s, u, levels, a, b, g, h = rows
     v, every_pair = pairs.v, pairs.every_pair
     zero = a.dtype.type(0.0)
     one = a.dtype.type(1.0)
-    near, slope, most = a.dtype.type(limits[0]), a.dtype.type(limits[1]), a.dtype.type(pairs.cap)
-    far = _U(around.shape[0] // 2 + first - row)
+    near = a.dtype.type(divisor.near)
+    slope = a.dtype.type(divisor.slope)
+    cap = a.dtype.type(pairs.cap)
+    first_gap = _U(gap_around.shape[0] // 2 + first - row)
     i = _U(row)
     ai, si, ui, li, vi = a[i], s[i], u[i], levels[i], v[i]
     gi, hi, ti = zero, zero, zero
@@ -228,7 +260,8 @@ def _general_row(
             up = ui * y / distance
             down = u[j] * p / distance
         else:
-            w = share[j] * (abs(vi - v[j]) + around[far + t]) * min(abs(ui - u[j]), most) / distance
+            by_rank = share[j] * (abs(vi - v[j]) + gap_around[first_gap + t])
+            w = by_rank * min(abs(ui - u[j]), cap) / distance
             e = li - levels[j]
             up = (w if e > zero else zero) * y
             down = (w if e < zero else zero) * p
@@ -245,36 +278,50 @@ def _general_row(
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _meet_all(
-    rows: Rows, v: Array, around: Array, share: Array, some: Any, first: int, n: int, highest: float
+    rows: Rows,
+    v: Array,
+    gap_around: Array,
+    share: Array,
+    four: Any,
+    first: int,
+    n: int,
+    highest: float,
 ) -> None:
-    """Add the pairs of four rows with the rows from ``first`` on: the weights of `_swap_rows`,
-    times ``share_j``.
+    """Add the pairs of four rows with all rows from ``first`` on.
+
+        w_ij = share_j (|v_i - v_j| + gap_|j-i|) |u_i - u_j|
 
     A row may be above or below a column, so that ``x`` may exceed 1; ``n`` stands for a row that
     fills up the four.
     """
     _, u, _, a, _, _, _ = rows
     zero = a.dtype.type(0.0)
-    u[n] = highest  # the padding's x is 0, so that it is above all and better than all
+    # The padding's x is 0 here: it is above all rows and better than all.
+    u[n] = highest
     a[n] = zero
-    at = around.shape[0] // 2 + first
-    i0, i1, i2, i3 = _U(some[0]), _U(some[1]), _U(some[2]), _U(some[3])
-    four = (a[i0], a[i1], a[i2], a[i3], u[i0], u[i1], u[i2], u[i3])
-    v0, v1, v2, v3 = v[i0], v[i1], v[i2], v[i3]
-    f0, f1, f2, f3 = _U(at - some[0]), _U(at - some[1]), _U(at - some[2]), _U(at - some[3])
+    i0, i1, i2, i3 = _U(four[0]), _U(four[1]), _U(four[2]), _U(four[3])
+    factors_and_gains = (a[i0], a[i1], a[i2], a[i3], u[i0], u[i1], u[i2], u[i3])
     u[n] = zero
+
+    v0, v1, v2, v3 = v[i0], v[i1], v[i2], v[i3]
+    middle = gap_around.shape[0] // 2 + first
+    gap0 = _U(middle - four[0])
+    gap1 = _U(middle - four[1])
+    gap2 = _U(middle - four[2])
+    gap3 = _U(middle - four[3])
     sums = (zero, zero, zero, zero, zero, zero, zero, zero)
     for column in range((n - first + LANES - 1) // LANES * LANES):
         t = _U(column)
         j = _U(first) + t
-        vj, part = v[j], share[j]
+        vj = v[j]
+        share_j = share[j]
         weights = (
-            part * (abs(v0 - vj) + around[f0 + t]),
-            part * (abs(v1 - vj) + around[f1 + t]),
-            part * (abs(v2 - vj) + around[f2 + t]),
-            part * (abs(v3 - vj) + around[f3 + t]),
+            share_j * (abs(v0 - vj) + gap_around[gap0 + t]),
+            share_j * (abs(v1 - vj) + gap_around[gap1 + t]),
+            share_j * (abs(v2 - vj) + gap_around[gap2 + t]),
+            share_j * (abs(v3 - vj) + gap_around[gap3 + t]),
         )
-        sums = _pull_four(rows, four, weights, j, sums)
+        sums = _pull_four(rows, factors_and_gains, weights, j, sums)
     _credit_four(rows, (i0, i1, i2, i3), sums)
 
 
@@ -282,7 +329,7 @@ def _meet_all(
 def draw_ties(
     offsets: I64,
     begin: I64,
-    wanted: I64,
+    n_places: I64,
     seed: np.uint64,
     step: int,
     first: int,
@@ -295,26 +342,30 @@ def draw_ties(
         offsets: start of each query.
         begin: of each query, the first of the ties and one past the last, in the order of the
             arrangement.
-        wanted: how many of them are chosen.
+        n_places: of each query, how many of them are in the ideal top.
         seed, step: as in `fill_words`.
         first, last: the first query, and one past the last.
-        ideal: receives whether each of the ties is chosen.
+        ideal: receives whether each of the ties is in the ideal top.
     """
     words = np.zeros(longest_list(offsets, first, last) + GROUP)
     for query in range(first, last):
-        start, size = begin[query, 0], begin[query, 1] - begin[query, 0]
-        left = wanted[query]
-        if 0 < left < size:
-            fill_words(words[: (size + GROUP - 1) // GROUP * GROUP], seed, step, query, TIES_STREAM)
-        for place in range(size):
-            # One after the other, each with the chance that the number of places left gives it.
-            chosen = left == size - place or words[place] * (size - place) < left * 2.0**32
-            ideal[start + place] = chosen
-            left -= chosen
+        start = begin[query, 0]
+        n_ties = begin[query, 1] - start
+        free_places = n_places[query]
+        if 0 < free_places < n_ties:
+            n_words = (n_ties + GROUP - 1) // GROUP * GROUP
+            fill_words(words[:n_words], seed, step, query, TIES_STREAM)
+        for tie in range(n_ties):
+            # One after the other, each with the chance that the free places give it.
+            n_left = n_ties - tie
+            is_drawn = free_places == n_left or words[tie] * n_left < free_places * 2.0**32
+            ideal[start + tie] = is_drawn
+            free_places -= is_drawn
 
 
 @njit(error_model="numpy", inline="always")
 def _normaliser(total: float) -> float:
+    """Return what brings a query's sum of lambdas, ``total``, to ``log2(1 + total)``."""
     return math.log2(1.0 + total) / total if total > 0.0 else 1.0
 
 
@@ -344,74 +395,65 @@ def pair_gradients(
         grad: receives the gradient, one per document; filled with 0.
         hess: receives the second derivative, one per document; filled with 0.
     """
-    (
-        scores,
-        arrangement,
-        ranks,
-        gains,
-        offsets,
-        scale,
-        v,
-        gap,
-        _,
-        every_pair,
-        normalise,
-        k,
-        sigma,
-    ) = pairs
+    scores, arrangement, ranks, gains = pairs.scores, pairs.arrangement, pairs.ranks, pairs.gains
+    offsets, scale, v, gap = pairs.offsets, pairs.scale, pairs.v, pairs.gap
+    every_pair, normalise, k, sigma = pairs.every_pair, pairs.normalise, pairs.k, pairs.sigma
     size = longest_list(offsets, first, last) + 2 * LANES
-    s, u, level = (
-        np.empty(size, scores.dtype),
-        np.empty(size, scores.dtype),
-        np.empty(size, scores.dtype),
-    )
-    a, b = np.empty(size, scores.dtype), np.empty(size, scores.dtype)
-    g, h = np.empty(size, scores.dtype), np.empty(size, scores.dtype)
-    ones, share, some = (
-        np.ones(size, scores.dtype),
-        np.empty(size, scores.dtype),
-        np.empty(size, np.int32),
-    )
-    around = np.concatenate((gap[size + 1 : 2 : -1], gap[2 : size + 2]))
+    s = np.empty(size, scores.dtype)
+    u = np.empty(size, scores.dtype)
+    level = np.empty(size, scores.dtype)
+    a = np.empty(size, scores.dtype)
+    b = np.empty(size, scores.dtype)
+    g = np.empty(size, scores.dtype)
+    h = np.empty(size, scores.dtype)
     rows = Rows(s, u, level, a, b, g, h)
-    samples = gains.shape[0]
+    whole_share = np.ones(size, scores.dtype)
+    share = np.empty(size, scores.dtype)
+    missed = np.empty(size, np.int32)
+    # The gap by distance, mirrored: rows below the cutoff meet rows on both of their sides.
+    gap_around = np.concatenate((gap[size + 1 : 2 : -1], gap[2 : size + 2]))
+    n_samples = gains.shape[0]
     for query in range(first, last):
         start = offsets[query]
         n = offsets[query + 1] - start
         if scale[query] == 0.0:
             continue
+
+        # Lay the list out by rank. Padding has x = 0, no gain, and a finite distance: it adds
+        # nothing to any row.
         for p in range(start, start + n):
             s[ranks[p]] = scores[arrangement[p]]
             if levels is not None:
                 level[ranks[p]] = levels[p]
             if ideal is not None:
                 share[ranks[p]] = 0.5 if ideal[p] else 1.0
-        near, slope = (0.01, 1.0) if normalise and s[0] != s[n - 1] else (1.0, 0.0)
-        # Padding: x = 0, no gain, and a finite distance, so that it adds nothing to any row.
         s[n : n + LANES] = s[n - 1]
-        for padded in (level, b, share):
-            padded[n : n + LANES] = 0.0
-        for begun in (u, g, h):
-            begun[: n + LANES] = 0.0
+        for column in (level, b, share):
+            column[n : n + LANES] = 0.0
+        for sums in (u, g, h):
+            sums[: n + LANES] = 0.0
+        divisor = Divisor(1.0, 0.0)
+        if normalise and s[0] != s[n - 1]:
+            divisor = Divisor(0.01, 1.0)
+
         total = 0.0
-        for sample in range(samples):
+        for sample in range(n_samples):
             if every_pair:
                 # These weights are linear in the gains: one pass with their sum does for all
                 # samples.
                 for p in range(start, start + n):
                     u[ranks[p]] += gains[sample, p] * v[ranks[p]]
-                if sample < samples - 1:
+                if sample < n_samples - 1:
                     continue
             else:
                 for p in range(start, start + n):
                     u[ranks[p]] = gains[sample, p]
-            limits = (near, slope, gains[sample, start + n - 1])
+            highest = gains[sample, start + n - 1]
+
+            # Rows meet the rows below them, one window of scores after the other.
             end = n - 1
             if not every_pair:
-                # The rows from which on all documents are alike add nothing.
-                alike = u if levels is None else level
-                while end > 0 and alike[end - 1] == alike[n - 1]:
-                    end -= 1
+                end = _rows_with_pairs(u if levels is None else level, n)
             end = min(end, k)
             row = 0
             reached = 0
@@ -423,39 +465,76 @@ def pair_gradients(
                 else:
                     for upper in range(row, stop):
                         total += _general_row(
-                            rows, pairs, around, ones, limits, upper, upper + 1, n
+                            rows, pairs, gap_around, whole_share, divisor, upper, upper + 1, n
                         )
                 row = stop
+
+            # The missed rows meet all rows beyond k. Two of them meet twice, and share their pair.
             if ideal is not None and end == k:
-                # The missed rows meet all rows beyond k. Two of them meet twice, and share their
-                # pair.
-                missed = 0
-                for below in range(k, n):
-                    some[missed] = below
-                    missed += 1 if share[below] < 1.0 else 0
-                some[missed : missed + 4] = n
+                n_missed = _rows_missed(share, k, n, missed)
                 if levels is None and reached == n:
-                    for at in range(0, missed, 4):
-                        four = (some[at], some[at + 1], some[at + 2], some[at + 3])
-                        _meet_all(rows, v, around, share, four, k, n, limits[2])
+                    for number in range(0, n_missed, 4):
+                        four = (
+                            missed[number],
+                            missed[number + 1],
+                            missed[number + 2],
+                            missed[number + 3],
+                        )
+                        _meet_all(rows, v, gap_around, share, four, k, n, highest)
                     continue
                 if levels is None:
                     level[:n] = u[:n]
-                for at in range(missed):
-                    if reached < n:  # scores too wide to factor for all rows
-                        a[some[at]] = 1.0
-                        for j in range(k, n):
-                            distance = sigma * (s[j] - s[some[at]])
-                            b[j] = math.exp(min(max(distance, -2.0 * reach), 2.0 * reach))
-                    total += _general_row(rows, pairs, around, share, limits, some[at], k, n)
-        factor = scale[query] / samples
+                for number in range(n_missed):
+                    if reached < n:
+                        _exponentials_around(rows, missed[number], k, n, sigma, reach)
+                    total += _general_row(
+                        rows, pairs, gap_around, share, divisor, missed[number], k, n
+                    )
+
+        factor = scale[query] / n_samples
         if normalise:
-            factor *= _normaliser(2.0 * sigma * total / samples)
-        c = scores.dtype.type(factor)
-        d = scores.dtype.type(factor * sigma)
+            factor *= _normaliser(2.0 * sigma * total / n_samples)
+        gradient_factor = scores.dtype.type(factor)
+        hessian_factor = scores.dtype.type(factor * sigma)
         for p in range(start, start + n):
-            grad[arrangement[p]] = c * g[ranks[p]]
-            hess[arrangement[p]] = d * h[ranks[p]]
+            grad[arrangement[p]] = gradient_factor * g[ranks[p]]
+            hess[arrangement[p]] = hessian_factor * h[ranks[p]]
+
+
+@njit(error_model="numpy", inline="always")
+def _rows_with_pairs(alike: Array, n: int) -> int:
+    """Return the number of rows before those that are all alike to the last: these add nothing."""
+    end = n - 1
+    while end > 0 and alike[end - 1] == alike[n - 1]:
+        end -= 1
+    return end
+
+
+@njit(error_model="numpy", inline="always")
+def _rows_missed(share: Array, k: int, n: int, missed: I32) -> int:
+    """Write the rows beyond ``k`` that meet every document to ``missed``; return their number.
+
+    Four times ``n`` behind them fills up the last group of four.
+    """
+    n_missed = 0
+    for row in range(k, n):
+        missed[n_missed] = row
+        n_missed += 1 if share[row] < 1.0 else 0
+    missed[n_missed : n_missed + 4] = n
+    return n_missed
+
+
+@njit(error_model="numpy", inline="always")
+def _exponentials_around(
+    rows: Rows, row: int, first: int, n: int, sigma: float, reach: float
+) -> None:
+    """Set ``a_i b_j = exp(-sigma (s_i - s_j))`` for one row ``i`` and the rows from ``first`` on,
+    where scores are too wide apart to be factored for all rows.
+    """
+    rows.a[row] = 1.0
+    for j in range(first, n):
+        distance = sigma * (rows.s[j] - rows.s[row])
+        rows.b[j] = math.exp(min(max(distance, -2.0 * reach), 2.0 * reach))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -474,47 +553,47 @@ def pair_values(
         values: receives one value per query, the sum of ``w_ij log(1 + exp(...))`` times ``scale``;
             filled with 0.
     """
-    (
-        held,
-        arrangement,
-        ranks,
-        gains,
-        offsets,
-        scale,
-        v,
-        gap,
-        cap,
-        every_pair,
-        normalise,
-        k,
-        sigma,
-    ) = pairs
+    held, arrangement, ranks, gains = pairs.scores, pairs.arrangement, pairs.ranks, pairs.gains
+    offsets, scale, v, gap = pairs.offsets, pairs.scale, pairs.v, pairs.gap
+    cap, every_pair, normalise = pairs.cap, pairs.every_pair, pairs.normalise
+    k, sigma = pairs.k, pairs.sigma
     size = longest_list(offsets, first, last)
-    s, moved, u, level = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
-    meets = np.empty(size, np.bool_)
-    samples = gains.shape[0]
+    s = np.empty(size)
+    moved = np.empty(size)
+    u = np.empty(size)
+    level = np.empty(size)
+    meets_all = np.empty(size, np.bool_)
+    n_samples = gains.shape[0]
     for query in range(first, last):
         start = offsets[query]
         n = offsets[query + 1] - start
         if scale[query] == 0.0:
             continue
+
+        # Lay the list out by rank.
         for p in range(start, start + n):
             s[ranks[p]] = held[arrangement[p]]
             moved[ranks[p]] = scores[arrangement[p]]
             level[ranks[p]] = levels[p]
-            meets[ranks[p]] = ranks[p] < k
+            meets_all[ranks[p]] = ranks[p] < k
             if ideal is not None:
-                meets[ranks[p]] |= ideal[p]
-        near, slope = (0.01, 1.0) if normalise and s[0] != s[n - 1] else (1.0, 0.0)
+                meets_all[ranks[p]] |= ideal[p]
+        near, slope = 1.0, 0.0
+        if normalise and s[0] != s[n - 1]:
+            near, slope = 0.01, 1.0
+        n_rows = min(k, n - 1) if ideal is None else n - 1
+
         value = 0.0
         total = 0.0
-        for sample in range(samples):
+        for sample in range(n_samples):
             for p in range(start, start + n):
                 u[ranks[p]] = gains[sample, p]
-            for i in range(min(k, n - 1) if ideal is None else n - 1):
+            for i in range(n_rows):
                 for j in range(i + 1, n):
-                    if not (meets[i] or meets[j]):
+                    if not (meets_all[i] or meets_all[j]):
                         continue
+
+                    # What the pair weighs if the upper document is the better one, and if not.
                     if every_pair:
                         up = u[i] * v[i]
                         down = u[j] * v[j]
@@ -524,14 +603,19 @@ def pair_values(
                         down = w if level[i] < level[j] else 0.0
                     if up == 0.0 and down == 0.0:
                         continue
+
+                    # log(1 + exp(-d)) and log(1 + exp(d)), which never overflow in this form.
                     distance = near + slope * (s[i] - s[j])
                     d = sigma * (moved[i] - moved[j])
                     bend = math.log1p(math.exp(-abs(d)))
-                    value += (up * (bend + max(-d, 0.0)) + down * (bend + max(d, 0.0))) / distance
+                    cost_up = up * (bend + max(-d, 0.0))
+                    cost_down = down * (bend + max(d, 0.0))
+                    value += (cost_up + cost_down) / distance
                     if normalise:
                         x = math.exp(-sigma * (s[i] - s[j]))
                         total += (up * x + down) / (1.0 + x) / distance
-        value *= scale[query] / samples
+
+        value *= scale[query] / n_samples
         if normalise:
-            value *= _normaliser(2.0 * sigma * total / samples)
+            value *= _normaliser(2.0 * sigma * total / n_samples)
         values[query] = value
