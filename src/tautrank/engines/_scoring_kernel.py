@@ -153,7 +153,7 @@ def _fill(
 @njit(error_model="numpy", inline="always")
 def _outside(
     value: float, bits: Array, first_word: int, n_words: int, rule: int, single: bool
-) -> float:
+) -> np.float32:
     """Return 1 if a value is in none of a column's categories, else 0."""
     # LightGBM cuts off the fraction of a number before it looks at its sign, XGBoost does not.
     lower_limit = np.float32(-1e-45) if single else np.float32(-1.0)

@@ -187,9 +187,9 @@ def _sort_by_digits(scores: Array, n: int, ranks: I32) -> None:
 
         # Move the documents there, in the order that they have.
         for i in range(n):
-            digit = np.int64((keys[order[i]] >> shift) & np.uint64(255))
-            next_order[ends[digit]] = order[i]
-            ends[digit] += 1
+            key_digit = np.int64((keys[order[i]] >> shift) & np.uint64(255))
+            next_order[ends[key_digit]] = order[i]
+            ends[key_digit] += 1
         order, next_order = next_order, order
 
     for rank in range(n):
