@@ -27,7 +27,6 @@ NOT_YET = {
     "experiments": Measures(9.5, 35, 5, 2, 68),
     "export": Measures(8, 22, 2, 0, 9),
     "losses": Measures(7, 35, 1, 0, 33),
-    "metrics": Measures(8, 38, 3, 0, 40),
     "papers": Measures(12, 35, 2, 0, 40),
     "ranker": Measures(11, 99, 4, 1, 42),
     "significance": Measures(9, 30, 1, 0, 15),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -36,34 +36,62 @@ class _FirstRelevant(BinaryMetric):
         """
 
     def _value_in_order(self, values: F64) -> F64:
-        found = values > 0
-        first = found.argmax(axis=1)
-        hit = found[np.arange(first.size), first]
-        return self._earned(hit.astype(np.float64), first + 1.0)
+        """Return what the rank of the first relevant document of each row is worth."""
+        is_relevant = values > 0
+        first = is_relevant.argmax(axis=1)
+        has_relevant = is_relevant[np.arange(first.size), first]
+        return self._earned(has_relevant.astype(np.float64), first + 1.0)
 
     def _expected_value(self, groups: TieGroups) -> F64:
-        rows, width = groups.values.shape
+        """Return what the rank of the first relevant document of each row is worth, the mean over
+        the orders of tied documents.
+        """
+        n_rows, width = groups.values.shape
+        depth = self._depth(width)
         relevant = groups.sums(groups.values)
         above = groups.positions()
-        # Only the first tie that holds a relevant document matters; np.unique keeps the first of
-        # each row.
-        hits = np.flatnonzero((relevant > 0) & (above < self._depth(width)))
-        of_row, first = np.unique(groups.rows()[hits], return_index=True)
-        hits = hits[first]
-        a, t, r = above[hits], groups.sizes[hits], relevant[hits]
-        # The first relevant document is among the first t - r + 1 of the tie.
-        terms = np.minimum(t - r.astype(np.int64) + 1, self._depth(width) - a)
-        worth = np.zeros(rows)
-        for chunk, n in of_similar_width(terms):
-            x = np.arange(1.0, n + 1)
-            size, good = t[chunk, None].astype(np.float64), r[chunk, None]
-            left = size - x + 1
-            # Chance that x is not relevant given that none above it was; 0 from x = t - r + 1 on.
-            miss = np.maximum(left - good, 0.0) / np.maximum(left, 1.0)
-            reach = np.cumprod(miss, axis=1)
-            reach = np.concatenate([np.ones((chunk.size, 1)), reach[:, :-1]], axis=1)
-            at = self._earned(reach * good / np.maximum(left, 1.0), a[chunk, None] + x)
-            worth[of_row[chunk]] = np.where(x <= terms[chunk, None], at, 0.0).sum(axis=1)
+
+        # Only the first tie of a row that holds a relevant document matters: np.unique keeps it.
+        with_relevant = np.flatnonzero((relevant > 0) & (above < depth))
+        rows, first_of_row = np.unique(groups.rows()[with_relevant], return_index=True)
+        ties = with_relevant[first_of_row]
+
+        values = np.zeros(n_rows)
+        values[rows] = self._expected_worth(above[ties], groups.sizes[ties], relevant[ties], depth)
+        return values
+
+    def _expected_worth(self, above: I64, sizes: I64, relevant: F64, depth: int) -> F64:
+        """Return what the first relevant document of each tie is worth, the mean over its orders.
+
+        In a random order of ``t`` documents, ``r`` of them relevant, the first relevant one is at
+        place ``x`` with the chance ``r / (t - x + 1)`` times that to miss at all places before,
+        which is ``(t - r - y + 1) / (t - y + 1)`` at place ``y``.
+
+        Args:
+            above: number of documents above each tie.
+            sizes: number of its documents, ``t``.
+            relevant: number of its relevant documents, ``r``.
+            depth: number of ranks that matter.
+        """
+        # The first relevant document is at one of the first t - r + 1 places of the tie.
+        n_possible = sizes - relevant.astype(np.int64) + 1
+        n_places = np.minimum(n_possible, depth - above)
+        worth = np.zeros(sizes.size)
+        for chunk, width in of_similar_width(n_places):
+            place = np.arange(1.0, width + 1)
+            r = relevant[chunk, None]
+            t = sizes[chunk, None].astype(np.float64)
+            left = t - place + 1
+            divisor = np.maximum(left, 1.0)
+            # 0 from place t - r + 1 on.
+            missed = np.maximum(left - r, 0.0) / divisor
+            all_missed = np.ones_like(missed)
+            np.cumprod(missed[:, :-1], axis=1, out=all_missed[:, 1:])
+
+            chances = all_missed * r / divisor
+            earned = self._earned(chances, above[chunk, None] + place)
+            is_possible = place <= n_places[chunk, None]
+            worth[chunk] = np.where(is_possible, earned, 0.0).sum(axis=1)
         return worth
 
 
@@ -122,8 +150,10 @@ class Success(_FirstRelevant):
     def discount(self) -> tuple[float, ...]:
         """The worth of the ranks."""
         if self.k is None:
-            found = "success without a cutoff, which no ranking changes"
-            raise OptionError(f"metric: found {found}; expected a cutoff, such as success@10")
+            raise OptionError(
+                "metric: found success without a cutoff, which no ranking changes; expected a"
+                " cutoff, such as success@10"
+            )
         return (1.0,) * self.k
 
     def _earned(self, chances: F64, ranks: F64) -> F64:
@@ -167,76 +197,160 @@ class ERR(RankedMetric):
         return np.asarray(gain_values(labels) / 2.0**self.max_label)
 
     def _value_in_order(self, values: F64) -> F64:
-        at = values / np.arange(1, values.shape[1] + 1)
-        at[:, 1:] *= np.cumprod(1.0 - values[:, :-1], axis=1)
-        return np.asarray(at.sum(axis=1))
+        """Return ``sum_r (1/r) R_r prod_{j < r} (1 - R_j)`` of each row of chances ``R``."""
+        ranks = np.arange(1, values.shape[1] + 1)
+        earned = values / ranks
+        earned[:, 1:] *= np.cumprod(1.0 - values[:, :-1], axis=1)
+        return np.asarray(earned.sum(axis=1))
 
     def _expected_value(self, groups: TieGroups) -> F64:
+        """Return the mean of the same sum over the orders of tied documents."""
         depth = self._depth(groups.values.shape[1])
         above = groups.positions()
+        stop = groups.sums(groups.values)
+        is_counted = above < depth
+
+        # A tie of one is its value; larger ones with something to find are computed together.
+        is_single = groups.sizes == 1
+        worth = np.where(is_single & is_counted, stop / (above + 1.0), 0.0)
+        ties = np.flatnonzero(~is_single & is_counted & (stop > 0))
+        if ties.size:
+            worth[ties] = _expected_worth(_StoppingTies.of(groups, ties), depth)
+
         reach = np.ones_like(groups.values)
         np.cumprod(1.0 - groups.values[:, :-1], axis=1, out=reach[:, 1:])
-        # A tie of one is its value; larger ones with something to find are computed below.
-        stop = groups.sums(groups.values)
-        worth = np.where((groups.sizes == 1) & (above < depth), stop / (above + 1.0), 0.0)
-        open_ties = np.flatnonzero((groups.sizes > 1) & (stop > 0) & (above < depth))
-        if open_ties.size:
-            worth[open_ties] = _expected_stop(groups, open_ties, above[open_ties], depth)
         return groups.row_sums(worth * reach.ravel()[groups.starts])
 
 
-def _expected_stop(groups: TieGroups, which: I64, above: I64, depth: int) -> F64:
-    """For each tie, the mean of ``sum_x R_x prod_{j < x} (1 - R_j) / (above + x)`` over its orders.
+class _StoppingTies(NamedTuple):
+    """Ties with documents that may stop the reader.
+
+    Args:
+        above: number of documents above each tie.
+        sizes: number of documents of each tie.
+        stops: chances ``R`` above 0 of the documents, tie after tie.
+        n_stops: number of those documents in each tie.
+        first_stop: where they begin in ``stops``.
+        mean_stop: mean of ``R`` over all documents of each tie.
+    """
+
+    above: I64
+    sizes: I64
+    stops: F64
+    n_stops: I64
+    first_stop: I64
+    mean_stop: F64
+
+    @classmethod
+    def of(cls, groups: TieGroups, ties: I64) -> _StoppingTies:
+        """Take some of the tie groups."""
+        number_of_tie = np.full(groups.sizes.size, -1)
+        number_of_tie[ties] = np.arange(ties.size)
+        tie_of_document = np.repeat(number_of_tie, groups.sizes)
+        all_stops = groups.values.ravel()
+        may_stop = (tie_of_document >= 0) & (all_stops > 0)
+
+        stops = all_stops[may_stop]
+        tie_of_stop = tie_of_document[may_stop]
+        sizes = groups.sizes[ties]
+        n_stops = np.bincount(tie_of_stop, minlength=ties.size)
+        sum_of_stops = np.bincount(tie_of_stop, weights=stops, minlength=ties.size)
+        return cls(
+            above=groups.positions()[ties],
+            sizes=sizes,
+            stops=stops,
+            n_stops=n_stops,
+            first_stop=np.cumsum(n_stops) - n_stops,
+            mean_stop=sum_of_stops / sizes,
+        )
+
+    def n_places(self, depth: int) -> I64:
+        """Return how many places of each tie are at a rank that matters, and reached with a chance
+        that changes a float64.
+        """
+        # By Maclaurin's inequality the chance to pass m documents is at most (1 - mean_stop)^m.
+        with np.errstate(over="ignore"):
+            log_of_pass = np.log1p(-self.mean_stop)
+            m_of_negligible = np.log(_NEGLIGIBLE_CHANCE) / log_of_pass
+        last_visible = np.ceil(np.minimum(m_of_negligible, self.sizes))
+        n_visible: I64 = last_visible.astype(np.int64) + 1
+        n_at_ranks = np.minimum(self.sizes, depth - self.above)
+        return np.minimum(n_at_ranks, n_visible).astype(np.int64)
+
+
+def _expected_worth(ties: _StoppingTies, depth: int) -> F64:
+    """Return the mean of ``sum_x R_x prod_{j < x} (1 - R_j) / (above + x)`` over the orders of each
+    tie.
+    """
+    n_places = ties.n_places(depth)
+    worth = np.zeros(ties.sizes.size)
+    for chunk, width in of_similar_width(n_places):
+        # Most documents first: the ties that still get one are always the first rows.
+        chunk = chunk[np.argsort(-ties.n_stops[chunk], kind="stable")]
+        place = np.arange(1.0, width + 1)
+        ranks = ties.above[chunk, None] + place
+        earned = _stop_chances(ties, chunk, width) / ranks
+        is_counted = place <= n_places[chunk, None]
+        worth[chunk] = np.where(is_counted, earned, 0.0).sum(axis=1)
+    return worth
+
+
+def _stop_chances(ties: _StoppingTies, rows: I64, n_places: int) -> F64:
+    """Return the mean chance, over the orders of a tie, to stop at each of its first places.
+
+    Args:
+        ties: the ties.
+        rows: some of them, those with most documents that may stop the reader first.
+        n_places: the number of places.
+    """
+    n_stops = ties.n_stops[rows]
+    # A tie begins with the documents that stop nobody: with them alone all pass.
+    n_others = (ties.sizes[rows] - n_stops)[:, None].astype(np.float64)
+    passed = (np.arange(n_places + 1.0) <= n_others).astype(np.float64)
+    stopped = np.zeros_like(passed)
+    for step in range(int(n_stops[0])):
+        n_rows = int(np.searchsorted(-n_stops, -step))
+        next_stops = ties.first_stop[rows[:n_rows]] + step
+        stops = ties.stops[next_stops]
+        sizes = n_others[:n_rows] + (step + 1)
+        _add_document(passed[:n_rows], stopped[:n_rows], stops[:, None], sizes)
+    return stopped[:, 1:]
+
+
+def _add_document(passed: F64, stopped: F64, stops: F64, sizes: F64) -> None:
+    """Add a document to each tie and change the chances in place.
 
     Let ``p_m`` be the mean chance to pass the first m documents and ``d_m`` that to pass m - 1 and
-    stop at the m-th. Adding a document (R, q = 1 - R) to a tie of n - 1, it is, in a random order,
-    absent from the first m with chance (n-m)/n, at each of those places with chance 1/n, so
+    stop at the m-th. A new document (R, q = 1 - R), which makes the tie one of n, is in a random
+    order absent from the first m with chance (n-m)/n and at each of those places with chance 1/n:
 
         p_m <- (n-m)/n p_m + m/n q p_{m-1}
         d_m <- (n-m)/n d_m + (m-1)/n q d_{m-1} + 1/n R p_{m-1}
 
-    where nothing is subtracted, so no digits are lost. Documents with R = 0 need no step: with them
-    alone p = 1, d = 0.
+    Nothing is subtracted, so no digits are lost.
+
+    Args:
+        passed: ``p_m``, a row per tie, from m = 0.
+        stopped: ``d_m``.
+        stops: the chance ``R`` of each new document.
+        sizes: the number ``n`` of documents of each tie, the new one included.
     """
-    size = groups.sizes[which]
-    # Documents with R > 0, tie after tie, the ties side by side in one flat array.
-    number = np.full(groups.sizes.size, -1)
-    number[which] = np.arange(which.size)
-    tie_of = np.repeat(number, groups.sizes)
-    kept = (tie_of >= 0) & (groups.values.ravel() > 0)
-    stops, tie_of = groups.values.ravel()[kept], tie_of[kept]
-    steps = np.bincount(tie_of, minlength=which.size)
-    begin = np.cumsum(steps) - steps
+    # Beyond as many places as a tie has documents, p and d are 0 and stay so.
+    n_places = min(passed.shape[1] - 1, int(sizes.max()))
+    p = passed[:, : n_places + 1]
+    d = stopped[:, : n_places + 1]
+    m = np.arange(n_places + 1.0)
 
-    # By Maclaurin's inequality p_m <= (mean of q)^m, so the tail beyond some m cannot be seen.
-    mean_stop = np.bincount(tie_of, weights=stops, minlength=which.size) / size
-    with np.errstate(over="ignore"):
-        seen = np.log(_NEGLIGIBLE_CHANCE) / np.log1p(-mean_stop)
-    terms = np.minimum(
-        np.minimum(size, depth - above), np.ceil(np.minimum(seen, size)).astype(np.int64) + 1
-    )
+    absent = (sizes - m[1:]) / sizes
+    stopped_by_new = stops / sizes
+    passed_new = 1.0 / sizes - stopped_by_new
+    p_before = p[:, :-1]
+    d_before = d[:, :-1]
+    d_behind_new = d_before * m[:-1] * passed_new
+    d_at_new = p_before * stopped_by_new
+    p_with_new = p_before * m[1:] * passed_new
 
-    worth = np.zeros(which.size)
-    for chunk, n in of_similar_width(terms):
-        # Most steps first: the ties that are still growing are always the first rows.
-        chunk = chunk[np.argsort(-steps[chunk], kind="stable")]
-        todo = steps[chunk]
-        plain = (size[chunk] - todo).astype(np.float64)[:, None]
-        m = np.arange(n + 1.0)
-        passed = (m <= plain).astype(np.float64)
-        stopped = np.zeros_like(passed)
-        for step in range(int(todo[0])):
-            growing = int(np.searchsorted(-todo, -step))
-            total = plain[:growing] + (step + 1)
-            found = stops[begin[chunk[:growing]] + step][:, None] / total
-            miss = 1.0 / total - found
-            # Beyond as many places as there are documents so far, p and d are 0 and stay so.
-            last = min(n, int(total.max()))
-            p, d = passed[:growing, : last + 1], stopped[:growing, : last + 1]
-            absent = (total - m[1 : last + 1]) / total
-            d[:, 1:] = d[:, 1:] * absent + (d[:, :-1] * m[:last] * miss + p[:, :-1] * found)
-            p[:, 1:] = p[:, 1:] * absent + p[:, :-1] * m[1 : last + 1] * miss
-        x = m[1:]
-        at = stopped[:, 1:] / (above[chunk, None] + x)
-        worth[chunk] = np.where(x <= terms[chunk, None], at, 0.0).sum(axis=1)
-    return worth
+    d[:, 1:] *= absent
+    d[:, 1:] += d_behind_new + d_at_new
+    p[:, 1:] *= absent
+    p[:, 1:] += p_with_new

@@ -52,58 +52,68 @@ class MAP(BinaryMetric):
     )
 
     def _norms(self, values: F64, offsets: I64) -> F64:
+        """Return the number of relevant documents to divide by."""
         relevant = query_sums(values, offsets)
-        return (
-            relevant
-            if self.k is None or self.divide_by == "relevant"
-            else np.minimum(relevant, self.k)
-        )
+        if self.k is None or self.divide_by == "relevant":
+            return relevant
+        return np.minimum(relevant, self.k)
 
     def _value_in_order(self, values: F64) -> F64:
-        found = np.cumsum(values, axis=1)
-        found *= values
-        found /= np.arange(1, values.shape[1] + 1)
-        return np.asarray(found.sum(axis=1))
+        """Return the sum, over the relevant documents of each row, of the precision at each one."""
+        ranks = np.arange(1, values.shape[1] + 1)
+        precision = np.cumsum(values, axis=1)
+        precision *= values
+        precision /= ranks
+        return np.asarray(precision.sum(axis=1))
 
     def _expected_value(self, groups: TieGroups) -> F64:
-        # Position x of a tie of t documents, r of them relevant, holds a relevant one with chance
-        # r/t; given that, each of the x-1 above it in the tie is one of the t-1 others, r-1 of
-        # which are relevant.
-        rows, width = groups.values.shape
-        relevant = groups.sums(groups.values)
-        before = np.cumsum(relevant) - relevant
-        before -= before[groups.row_starts][groups.rows()]
-        slope = (relevant - 1) / np.maximum(groups.sizes - 1, 1)
-        share = relevant / groups.sizes
+        """Return the mean of the same sum over the orders of tied documents.
 
+        Place x of a tie of t documents, r of them relevant, holds a relevant one with the chance
+        r / t; given that, each of the x - 1 documents before it in the tie is one of the t - 1
+        others, of which r - 1 are relevant.
+        """
+        n_rows, width = groups.values.shape
+        t = groups.sizes
+        r = groups.sums(groups.values)
+        relevant_before = np.cumsum(r) - r
+        relevant_before -= relevant_before[groups.row_starts][groups.rows()]
+
+        ranks = np.tile(np.arange(1.0, width + 1), n_rows)
+        n_in_tie_before = ranks - 1 - np.repeat(groups.positions(), t)
+        chance_of_relevant = (r - 1) / np.maximum(t - 1, 1)
+        relevant_up_to = np.repeat(relevant_before + 1, t)
+        relevant_up_to += n_in_tie_before * np.repeat(chance_of_relevant, t)
+
+        chance_of_rank = np.repeat(r / t, t)
+        expected_precision = chance_of_rank * relevant_up_to / ranks
+        rows = expected_precision.reshape(n_rows, width)
         depth = self._depth(width)
-        ranks = np.broadcast_to(np.arange(1.0, width + 1), (rows, width)).ravel()
-        x_less_1 = ranks - 1 - np.repeat(groups.positions(), groups.sizes)
-        found = np.repeat(before + 1, groups.sizes) + x_less_1 * np.repeat(slope, groups.sizes)
-        at_rank = (np.repeat(share, groups.sizes) * found / ranks).reshape(rows, width)
-        return np.asarray(at_rank[:, :depth].sum(axis=1))
+        return np.asarray(rows[:, :depth].sum(axis=1))
 
 
 class Ties(NamedTuple):
     """Counts of the ties that hold a relevant document; all arrays have one number per tie.
 
     Args:
+        query: the list of the tie.
         above: documents of the list above the tie.
         size: documents in the tie.
         relevant: relevant documents in the tie.
-        others_above: judged documents above the tie that are not relevant.
-        others: judged documents in the tie that are not relevant.
+        irrelevant_above: judged documents above the tie that are not relevant.
+        irrelevant: judged documents in the tie that are not relevant.
         all_relevant: relevant documents of the list.
-        all_others: judged documents of the list that are not relevant.
+        all_irrelevant: judged documents of the list that are not relevant.
     """
 
+    query: I64
     above: F64
     size: F64
     relevant: F64
-    others_above: F64
-    others: F64
+    irrelevant_above: F64
+    irrelevant: F64
     all_relevant: F64
-    all_others: F64
+    all_irrelevant: F64
 
 
 class _Counted(Binary):
@@ -121,61 +131,119 @@ class _Counted(Binary):
         list.
         """
 
-    def _norms(self, relevant: F64, others: F64) -> F64:
+    def _norms(self, relevant: F64, irrelevant: F64) -> F64:
         """Return what to divide the sum of each list by, from the numbers of its documents; 0 for
         an empty query.
         """
         return relevant
 
     def _scorer(self, labels: Numbers, offsets: I64) -> tuple[Scorer, Bools]:
-        relevant = self._is_relevant(labels)
-        others = ~relevant & ~np.isnan(labels)
-        n_relevant, n_others = query_sums(relevant, offsets), query_sums(others, offsets)
-        norms = self._norms(n_relevant, n_others)
-        query = query_of(offsets)
+        """Return a function that ranks each list and adds up its ties; and which queries are not
+        empty.
+        """
+        is_relevant = self._is_relevant(labels)
+        is_irrelevant = ~is_relevant & ~np.isnan(labels)
+        lists = _CountedLists(
+            offsets=offsets,
+            query=query_of(offsets),
+            n_relevant=query_sums(is_relevant, offsets),
+            n_irrelevant=query_sums(is_irrelevant, offsets),
+        )
+        norms = self._norms(lists.n_relevant, lists.n_irrelevant)
+        divisors = np.maximum(norms, 1.0)
         codes = when_tied(np.nan_to_num(labels), self.ties)
 
         def score(scores: Floats) -> F64:
-            placed = missing_last(scores)
-            order = flat_order(placed, offsets, codes)
-            good, bad = relevant[order], others[order]
-            if placed is not scores and not self.all_count:
-                retrieved = scores[order] > -np.inf
-                good, bad = good & retrieved, bad & retrieved
-            # How many of them come before each document of all lists, and behind the last one.
-            good_before, bad_before = (
-                np.concatenate([[0], np.cumsum(flags)]) for flags in (good, bad)
-            )
-            # Ties without a relevant document add nothing.
+            comparable = missing_last(scores)
+            order = flat_order(comparable, offsets, codes)
+            relevant = is_relevant[order]
+            irrelevant = is_irrelevant[order]
+            if not self.all_count:
+                is_retrieved = scores[order] > -np.inf
+                relevant &= is_retrieved
+                irrelevant &= is_retrieved
+
             if codes is None:
-                in_order = placed[order]
-                new = np.append(True, (in_order[1:] != in_order[:-1]) | (query[1:] != query[:-1]))[
-                    : order.size
-                ]
-                begins = np.flatnonzero(new)
-                ends = np.append(begins[1:], order.size)[: begins.size]
-                some = good_before[ends] > good_before[begins]
-                begins, ends = begins[some], ends[some]
-            else:
-                begins = np.flatnonzero(good)
-                ends = begins + 1
-            of_list = query[begins]
-            first = offsets[of_list]
-            relevant_in, others_in = (
-                before[ends] - before[begins] for before in (good_before, bad_before)
-            )
-            of_tie = (
-                begins - first,
-                ends - begins,
-                relevant_in,
-                bad_before[begins] - bad_before[first],
-                others_in,
-            )
-            counts = *of_tie, n_relevant[of_list], n_others[of_list]
-            added = self._of_ties(Ties(*(count.astype(np.float64) for count in counts)))
-            return np.bincount(of_list, added, norms.size) / np.maximum(norms, 1.0)
+                starts, ends = _tie_bounds(comparable[order], lists.query)
+            else:  # a code tells all documents of a list apart
+                starts = np.arange(order.size)
+                ends = starts + 1
+            ties = _ties_with_relevant(lists, starts, ends, relevant, irrelevant)
+            sums = np.bincount(ties.query, self._of_ties(ties), norms.size)
+            return sums / divisors
 
         return score, norms > 0
+
+
+class _CountedLists(NamedTuple):
+    """Lists and the numbers of their documents.
+
+    Args:
+        offsets: checked offsets of the lists.
+        query: the query of each document.
+        n_relevant: relevant documents of each list.
+        n_irrelevant: judged documents of each list that are not relevant.
+    """
+
+    offsets: I64
+    query: I64
+    n_relevant: F64
+    n_irrelevant: F64
+
+
+def _ties_with_relevant(
+    lists: _CountedLists, starts: I64, ends: I64, relevant: Bools, irrelevant: Bools
+) -> Ties:
+    """Return the ties that hold a relevant document: without one, a tie adds nothing.
+
+    Args:
+        lists: the lists.
+        starts, ends: where each tie begins and ends in rank order.
+        relevant, irrelevant: documents in rank order: relevant ones, and judged ones that are not.
+    """
+    relevant_before = _count_before(relevant)
+    irrelevant_before = _count_before(irrelevant)
+    has_relevant = relevant_before[ends] > relevant_before[starts]
+    starts, ends = starts[has_relevant], ends[has_relevant]
+
+    query = lists.query[starts]
+    first = lists.offsets[query]
+    return Ties(
+        query=query,
+        above=(starts - first).astype(np.float64),
+        size=(ends - starts).astype(np.float64),
+        relevant=relevant_before[ends] - relevant_before[starts],
+        irrelevant_above=irrelevant_before[starts] - irrelevant_before[first],
+        irrelevant=irrelevant_before[ends] - irrelevant_before[starts],
+        all_relevant=lists.n_relevant[query],
+        all_irrelevant=lists.n_irrelevant[query],
+    )
+
+
+def _count_before(flags: Bools) -> F64:
+    """Return how many flags are set before each document, and how many in all.
+
+    >>> _count_before(np.array([True, False, True]))
+    array([0., 1., 1., 2.])
+    """
+    return np.concatenate([[0.0], np.cumsum(flags, dtype=np.float64)])
+
+
+def _tie_bounds(scores: Floats, query: I64) -> tuple[I64, I64]:
+    """Return where each tie begins and ends; a document without an equal is a tie of one.
+
+    Args:
+        scores: scores in rank order, queries in place.
+        query: the query of each document.
+
+    >>> _tie_bounds(np.array([2.0, 1.0, 1.0]), np.array([0, 0, 0]))
+    (array([0, 1]), array([1, 3]))
+    """
+    scores_differ = scores[1:] != scores[:-1]
+    queries_differ = query[1:] != query[:-1]
+    inner_bounds = np.flatnonzero(scores_differ | queries_differ) + 1
+    bounds = np.concatenate([[0], inner_bounds, [scores.size]])
+    return bounds[:-1], bounds[1:]
 
 
 @register("r-precision", "rprec", "r_precision", "rprecision")
@@ -198,7 +266,9 @@ class RPrecision(_Counted):
     """
 
     def _of_ties(self, ties: Ties) -> F64:
-        # Each document of a tie is as likely as the others to be at one of the ranks that are left.
+        """Return the number of relevant documents of each tie in the first R ranks: each document
+        of the tie is as likely as its others to be at one of the ranks that are left.
+        """
         within = np.clip(ties.all_relevant - ties.above, 0.0, ties.size)
         return ties.relevant * within / ties.size
 
@@ -232,16 +302,19 @@ class BPref(_Counted):
     sees_unjudged: ClassVar[bool] = True
 
     def _of_ties(self, ties: Ties) -> F64:
-        # A relevant document stands below x of the tie's n others with the chance 1/(n + 1) for
-        # every x from 0 to n.
-        n, b, most = ties.others, ties.others_above, ties.all_relevant
-        rising = np.clip(most - b, 0.0, n)  # min(b + x, R) rises up to this x
-        total = (
-            (rising + 1.0) * np.minimum(b, most)
-            + rising * (rising + 1.0) / 2.0
-            + (n - rising) * most
-        )
-        lost = total / (n + 1.0) / np.maximum(np.minimum(ties.all_others, most), 1.0)
+        """Return the sum of ``1 - min(n_r, R) / min(N, R)`` over the relevant documents of each tie.
+
+        A relevant document stands below x of the tie's n others with the chance 1 / (n + 1) for
+        every x from 0 to n, so that n_r is b + x where b others stand above the tie.
+        """
+        n, b, R = ties.irrelevant, ties.irrelevant_above, ties.all_relevant
+        # min(b + x, R) is b + x up to this x, and R from then on.
+        last_rise = np.clip(R - b, 0.0, n)
+        sum_of_b = (last_rise + 1.0) * np.minimum(b, R)
+        sum_of_x = last_rise * (last_rise + 1.0) / 2.0
+        sum_of_limits = (n - last_rise) * R
+        mean = (sum_of_b + sum_of_x + sum_of_limits) / (n + 1.0)
+        lost = mean / np.maximum(np.minimum(ties.all_irrelevant, R), 1.0)
         return ties.relevant * (1.0 - lost)
 
 
@@ -272,8 +345,13 @@ class AUC(_Counted):
 
     all_count: ClassVar[bool] = True
 
-    def _norms(self, relevant: F64, others: F64) -> F64:
-        return relevant * others
+    def _norms(self, relevant: F64, irrelevant: F64) -> F64:
+        """Return the number of pairs of each list."""
+        return relevant * irrelevant
 
     def _of_ties(self, ties: Ties) -> F64:
-        return ties.relevant * (ties.all_others - ties.others_above - ties.others / 2.0)
+        """Return the number of pairs that the relevant documents of each tie win: half of those with
+        the others of the tie.
+        """
+        irrelevant_below = ties.all_irrelevant - ties.irrelevant_above - ties.irrelevant / 2.0
+        return ties.relevant * irrelevant_below

@@ -5,16 +5,16 @@ Both are given by a name or as a table, so that an option prints, parses back an
 
 from __future__ import annotations
 
+import itertools
 import math
-import operator
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arguments import choice
-from tautrank.arrays import F64, check_each, check_labels
+from tautrank.arrays import F64, Numbers, check_each, check_labels
 from tautrank.errors import OptionError
 
 Gain: TypeAlias = str | tuple[float, ...]
@@ -45,9 +45,17 @@ def check_gain(gain: Gain) -> Gain:
     Traceback (most recent call last):
     tautrank.errors.OptionError: unknown gain 'exp'; did you mean 'exp2'? (known: exp2, linear)
     """
-    return _checked(
-        "gain", gain, GAINS, operator.lt, "below", "gains that never fall as the label rises"
-    )
+    if isinstance(gain, str):
+        return choice("gain", gain, GAINS)
+    table = _checked_table("gain", gain, GAINS)
+    for i, (before, value) in enumerate(itertools.pairwise(table), 1):
+        if value < before:
+            fall = f"{value:g}, below entry {i - 1} ({before:g})"
+            raise OptionError(
+                f"gain: entry {i} of the table is {fall};"
+                " expected gains that never fall as the label rises"
+            )
+    return table
 
 
 def check_discount(discount: Discount) -> Discount:
@@ -62,19 +70,47 @@ def check_discount(discount: Discount) -> Discount:
     >>> check_discount([1, 0.5])
     (1.0, 0.5)
     """
-    checked = _checked(
-        "discount",
-        discount,
-        DISCOUNTS,
-        operator.gt,
-        "above",
-        "discounts that never rise with the rank",
-    )
-    if checked[0] == 0:
+    if isinstance(discount, str):
+        return choice("discount", discount, DISCOUNTS)
+    table = _checked_table("discount", discount, DISCOUNTS)
+    for i, (before, value) in enumerate(itertools.pairwise(table), 1):
+        if value > before:
+            rise = f"{value:g}, above entry {i - 1} ({before:g})"
+            raise OptionError(
+                f"discount: entry {i} of the table is {rise};"
+                " expected discounts that never rise with the rank"
+            )
+    if table[0] == 0:
         raise OptionError(
             "discount: entry 0 of the table is 0; expected the first rank to be worth something"
         )
-    return checked
+    return table
+
+
+def _checked_table(name: str, table: Sequence[float], words: tuple[str, ...]) -> tuple[float, ...]:
+    """Return a table as a tuple of finite numbers of at least 0.
+
+    Args:
+        name: the argument's name.
+        table: the argument.
+        words: what the argument may be instead, for errors.
+    """
+    try:
+        values = tuple(float(value) for value in table)
+    except (TypeError, ValueError):
+        expected = ", ".join(map(repr, words))
+        raise OptionError(
+            f"{name}: found {table!r}; expected {expected} or a table of numbers"
+        ) from None
+    if not values:
+        raise OptionError(f"{name}: found an empty table; expected at least one number")
+    for i, value in enumerate(values):
+        if not (math.isfinite(value) and value >= 0):
+            raise OptionError(
+                f"{name}: entry {i} of the table is {value:g};"
+                " expected a finite number of at least 0"
+            )
+    return values
 
 
 def gain_values(labels: ArrayLike, gain: Gain = "exp2") -> F64:
@@ -98,32 +134,45 @@ def gain_values(labels: ArrayLike, gain: Gain = "exp2") -> F64:
     >>> gain_values([2, 0, 1], (0, 1, 5))
     array([5., 0., 1.])
     """
-    y = check_labels(labels)
+    labels = check_labels(labels)
     gain = check_gain(gain)
-    if y.size == 0:
+    if labels.size == 0:
         return np.zeros(0)
     if gain == "linear":
-        return y.astype(np.float64)
-    # Labels are few distinct small integers almost always: a lookup is several times faster than
-    # exp2.
+        return labels.astype(np.float64)
     if isinstance(gain, str):
-        expected = (
-            f"at most {_LARGEST_EXP2_LABEL} for the gain 2^y - 1, or gain='linear' or a gain table"
-        )
-        check_each("labels", y, y <= _LARGEST_EXP2_LABEL, expected)
-        whole = y.astype(np.int64)
-        values: F64 = (np.exp2(np.arange(int(whole.max()) + 1, dtype=np.float64)) - 1.0)[whole]
-        between = np.flatnonzero(whole != y)
-        if between.size:
-            # expm1 keeps the digits of a label near 0, where 2^y - 1 would cancel.
-            values[between] = np.expm1(y[between].astype(np.float64) * math.log(2.0))
-        return values
+        return _exponential_gains(labels)
     table = np.asarray(gain)
     expected = (
         f"an integer from 0 to {table.size - 1}, since the gain table has {table.size} entries"
     )
-    check_each("labels", y, (y < table.size) & (y == np.floor(y)), expected)
-    return np.asarray(table[y.astype(np.int64)])
+    is_whole = labels == np.floor(labels)
+    is_entry = is_whole & (labels < table.size)
+    check_each("labels", labels, is_entry, expected)
+    return np.asarray(table[labels.astype(np.int64)])
+
+
+def _exponential_gains(labels: Numbers) -> F64:
+    """Return ``2^y - 1`` of checked labels."""
+    check_each(
+        "labels",
+        labels,
+        labels <= _LARGEST_EXP2_LABEL,
+        f"at most {_LARGEST_EXP2_LABEL} for the gain 2^y - 1, or gain='linear' or a gain table",
+    )
+    # Labels are few different small integers almost always: a lookup is several times faster than
+    # exp2.
+    whole_labels = labels.astype(np.int64)
+    all_labels = np.arange(int(whole_labels.max()) + 1, dtype=np.float64)
+    table = np.exp2(all_labels) - 1.0
+    gains: F64 = table[whole_labels]
+
+    fractional = np.flatnonzero(whole_labels != labels)
+    if fractional.size:
+        exponents = labels[fractional].astype(np.float64) * math.log(2.0)
+        # expm1 keeps the digits of a label near 0, where 2^y - 1 would cancel.
+        gains[fractional] = np.expm1(exponents)
+    return gains
 
 
 def discount_values(n: int, discount: Discount = "log2", k: int | None = None) -> F64:
@@ -156,36 +205,6 @@ def discount_values(n: int, discount: Discount = "log2", k: int | None = None) -
     else:
         values = np.zeros(n)
         values[: len(discount)] = discount[:n]
-    values[n if k is None else k :] = 0.0
+    if k is not None:
+        values[k:] = 0.0
     return values
-
-
-def _checked(
-    name: str,
-    given: Gain,
-    words: tuple[str, ...],
-    wrong: Callable[[float, float], bool],
-    side: str,
-    expected: str,
-) -> Gain:
-    """Return a word, or a table of numbers none of which is wrong beside the one before it."""
-    if isinstance(given, str):
-        return choice(name, given, words)
-    try:
-        table = tuple(float(value) for value in given)
-    except (TypeError, ValueError):
-        known = ", ".join(map(repr, words))
-        raise OptionError(
-            f"{name}: found {given!r}; expected {known} or a table of numbers"
-        ) from None
-    if not table:
-        raise OptionError(f"{name}: found an empty table; expected at least one number")
-    for at, value in enumerate(table):
-        entry = f"{name}: entry {at} of the table is {value:g}"
-        if not (math.isfinite(value) and value >= 0):
-            raise OptionError(f"{entry}; expected a finite number of at least 0")
-        if at > 0 and wrong(value, table[at - 1]):
-            raise OptionError(
-                f"{entry}, {side} entry {at - 1} ({table[at - 1]:g}); expected {expected}"
-            )
-    return table

@@ -114,13 +114,14 @@ def blocks(offsets: I64) -> Iterator[Block]:
         are_full = bool((lengths[queries] == width).all())
         distance = int(queries[-1] - queries[0])
         are_neighbours = distance == queries.size - 1
-        yield Block(
+        block = Block(
             queries=queries,
             starts=offsets[queries],
             lengths=lengths[queries],
             width=width,
             contiguous=are_full and are_neighbours,
         )
+        yield block
 
 
 def of_similar_width(lengths: I64) -> Iterator[tuple[I64, int]]:
@@ -258,8 +259,8 @@ def sort_rows(block: Block, scores: Floats, depth: int, codes: Codes) -> SortedR
 
     # One rank further, since a tie between the last rank that matters and the next one matters.
     head = np.take_along_axis(keys, order[:, : depth + 1], axis=1)
-    is_tied = head[:, 1:] == head[:, :-1]
-    is_tied &= head[:, 1:] < np.inf
+    next_keys = head[:, 1:]
+    is_tied = (next_keys == head[:, :-1]) & (next_keys < np.inf)
     tied_rows = np.flatnonzero(is_tied.any(axis=1))
 
     if codes is not None and tied_rows.size:
@@ -283,8 +284,8 @@ def break_ties(order: I64, sorted_keys: Floats, codes: I64) -> I64:
     array([[2, 1, 0]])
     """
     group = np.zeros(order.shape, dtype=np.int64)
-    begins_group = sorted_keys[:, 1:] != sorted_keys[:, :-1]
-    np.cumsum(begins_group, axis=1, out=group[:, 1:])
+    is_new = np.not_equal(sorted_keys[:, 1:], sorted_keys[:, :-1])
+    np.cumsum(is_new, axis=1, out=group[:, 1:])
     width_bits = int(order.shape[1]).bit_length()
     code_bits = int(codes.max()).bit_length()
     if 2 * width_bits + code_bits > _KEY_BITS:
@@ -355,8 +356,7 @@ def missing_last(scores: Floats) -> Floats:
     >>> missing_last(np.array([2.5, -np.inf, 2.5, 9.0]))
     array([1., 0., 1., 2.])
     """
-    all_retrieved = scores.size == 0 or scores.min() > -np.inf
-    if all_retrieved:
+    if scores.min(initial=np.inf) > -np.inf:
         return scores
     _, places = np.unique(scores, return_inverse=True)
     return np.asarray(places, dtype=np.float64)

@@ -117,18 +117,18 @@ def preset(like: str, name: str, given: Options) -> dict[str, Any]:
     """
     tool = TOOLS[choice("like", like, tuple(TOOLS))]
     if name not in tool.always:
-        known = ", ".join(sorted(tool.always))
+        expected = ", ".join(sorted(tool.always))
         raise OptionError(
-            f"like: found '{like}' for {name}; expected one of its metrics here: {known}"
+            f"like: found '{like}' for {name}; expected one of its metrics here: {expected}"
         )
     always = {"ties": tool.ties, **tool.always[name]}
-    for option, means in always.items():
-        if option in given and given[option] != means:
-            rule = f"like='{like}', which means {option}={write_value(means)}"
-            found = f"{write_value(given[option])} together with {rule}"
-            raise OptionError(f"{option}: found {found}; expected one of the two")
-    return {
-        option: value
-        for option, value in {**tool.usual.get(name, {}), **always}.items()
-        if option not in given
-    }
+    for option, value in always.items():
+        if option in given and given[option] != value:
+            rule = f"like='{like}', which means {option}={write_value(value)}"
+            raise OptionError(
+                f"{option}: found {write_value(given[option])} together with {rule};"
+                " expected one of the two"
+            )
+    usual = tool.usual.get(name, {})
+    all_options = {**usual, **always}
+    return {option: value for option, value in all_options.items() if option not in given}

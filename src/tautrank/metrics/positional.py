@@ -27,7 +27,7 @@ from tautrank.metrics.gains import (
 from tautrank.metrics.ordering import TieGroups, blocks, query_sums
 from tautrank.metrics.ranked import BinaryMetric, RankedMetric
 
-# What a rank is worth beyond this is below a float64's last digit.
+# Ranks that are worth less than this change no digit of a float64.
 _NEGLIGIBLE = 1e-20
 _MOST_PERSISTENT = 0.9999
 
@@ -36,6 +36,7 @@ class _Positional(RankedMetric):
     """``sum_r value_r * weight_r`` over the ranks."""
 
     def _document_values(self, labels: Numbers) -> F64:
+        """Return the value of each document: its label."""
         return labels.astype(np.float64)
 
     def _rank_weights(self, n: int) -> F64:
@@ -44,16 +45,24 @@ class _Positional(RankedMetric):
 
     def _reachable(self, scores: Floats, offsets: I64) -> F64:
         """Return how many documents each query has in the first ``k`` ranks, at least 1."""
-        return np.clip(query_sums(scores > -np.inf, offsets), 1.0, self.k)
+        n_retrieved = query_sums(scores > -np.inf, offsets)
+        return np.clip(n_retrieved, 1.0, self.k)
 
     def _value_in_order(self, values: F64) -> F64:
-        return np.asarray((values * self._rank_weights(values.shape[1])).sum(axis=1))
+        """Return the sum of each row of values in rank order, times the weights of the ranks."""
+        weights = self._rank_weights(values.shape[1])
+        return np.asarray((values * weights).sum(axis=1))
 
     def _expected_value(self, groups: TieGroups) -> F64:
+        """Return the mean of that sum over the orders of tied documents: a tie has the sum of its
+        values times the mean of its weights.
+        """
         depth = self._depth(groups.values.shape[1])
         weights = np.zeros_like(groups.values)
         weights[:, :depth] = self._rank_weights(depth)
-        return groups.row_sums(groups.sums(groups.values) * groups.sums(weights) / groups.sizes)
+        sum_of_values = groups.sums(groups.values)
+        sum_of_weights = groups.sums(weights)
+        return groups.row_sums(sum_of_values * sum_of_weights / groups.sizes)
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,16 +79,17 @@ class _Gained(_Positional):
         return discount_values(n, self.discount)
 
     def _norms(self, values: F64, offsets: I64) -> F64 | None:
-        """The DCG@k of each query's best ranking."""
+        """Return the DCG@k of each query's best ranking."""
         ideal = np.zeros(offsets.size - 1)
         for block in blocks(offsets):
+            negated = np.negative(block.matrix(values, 0.0))
+            negated.sort(axis=1)
             # Up to the cutoff also where the metric itself looks further.
-            depth = block.width if self.k is None else min(self.k, block.width)
-            best = np.negative(block.matrix(values, 0.0))
-            best.sort(axis=1)
-            # The same sum as in _value_in_order, so that a perfect ranking is worth 1 to the last bit.
-            products = np.negative(best[:, :depth]) * discount_values(depth, self.discount)
-            ideal[block.queries] = products.sum(axis=1)
+            best_values = np.negative(negated[:, : self.k])
+            # The same sum as in _value_in_order, so that a perfect ranking is worth 1 to the last
+            # bit.
+            discounts = discount_values(best_values.shape[1], self.discount)
+            ideal[block.queries] = (best_values * discounts).sum(axis=1)
         return ideal
 
 
@@ -135,6 +145,7 @@ class NDCG(_Gained):
     stops: ClassVar[bool] = False
 
     def _normalise(self, numbers: F64, norms: F64 | None, scores: Floats, offsets: I64) -> F64:
+        """Return the DCG of each query over its ideal DCG, at most 1."""
         # Ties of equal labels are averaged, which may round to a hair above the ideal.
         return np.minimum(super()._normalise(numbers, norms, scores, offsets), 1.0)
 
@@ -164,10 +175,16 @@ class LambdaRankMetric(_Gained):
     all_count: ClassVar[bool] = True
 
     def _rank_weights(self, n: int) -> F64:
+        """Return ``sum_{j < i} |1/D_i - 1/D_j|`` of each rank ``i``, over the upper ranks ``j`` that
+        count.
+        """
         discounts = discount_values(n, self.discount)
-        above = np.arange(n) if self.k is None else np.minimum(np.arange(n), self.k)
-        up_to = np.concatenate([[0.0], np.cumsum(discounts)])
-        return np.maximum(up_to[above] - above * discounts, 0.0)
+        n_above = np.arange(n)
+        if self.k is not None:
+            n_above = np.minimum(n_above, self.k)
+        sums_of_discounts = np.concatenate([[0.0], np.cumsum(discounts)])
+        sums_above = sums_of_discounts[n_above]
+        return np.maximum(sums_above - n_above * discounts, 0.0)
 
 
 @register("arp")
@@ -197,8 +214,11 @@ class ARP(_Positional):
     all_count: ClassVar[bool] = True
 
     def _rank_weights(self, n: int) -> F64:
+        """Return the ranks, those beyond ``k`` as ``k + 1``."""
         ranks = np.arange(1, n + 1, dtype=np.float64)
-        return ranks if self.k is None else np.minimum(ranks, self.k + 1)
+        if self.k is None:
+            return ranks
+        return np.minimum(ranks, self.k + 1)
 
 
 @register("precision", "p", "pre", "set_p")
@@ -226,16 +246,15 @@ class Precision(BinaryMetric, _Positional):
 
     divide_by: str = field(default="k", metadata=checked_by(choice, known=("k", "reachable")))
 
-    def _counted(self, scores: Floats, offsets: I64) -> F64 | int:
+    def _n_ranks(self, scores: Floats, offsets: I64) -> F64 | int:
         """Return the number of ranks to divide by."""
-        return (
-            self.k
-            if self.k is not None and self.divide_by == "k"
-            else self._reachable(scores, offsets)
-        )
+        if self.k is not None and self.divide_by == "k":
+            return self.k
+        return self._reachable(scores, offsets)
 
     def _normalise(self, numbers: F64, norms: F64 | None, scores: Floats, offsets: I64) -> F64:
-        return numbers / self._counted(scores, offsets)
+        """Return the number of relevant documents over the number of ranks."""
+        return numbers / self._n_ranks(scores, offsets)
 
 
 @register("recall", "r", "set_recall")
@@ -258,6 +277,7 @@ class Recall(BinaryMetric, _Positional):
     """
 
     def _norms(self, values: F64, offsets: I64) -> F64:
+        """Return the number of relevant documents of each query."""
         return query_sums(values, offsets)
 
 
@@ -287,10 +307,13 @@ class F1(Precision):
     """
 
     def _normalise(self, numbers: F64, norms: F64 | None, scores: Floats, offsets: I64) -> F64:
-        assert norms is not None
-        return 2.0 * numbers / (self._counted(scores, offsets) + norms)
+        """Return ``2 |relevant in the first k| / (k + |relevant|)``."""
+        n_relevant = norms
+        assert n_relevant is not None
+        return 2.0 * numbers / (self._n_ranks(scores, offsets) + n_relevant)
 
     def _norms(self, values: F64, offsets: I64) -> F64:
+        """Return the number of relevant documents of each query."""
         return query_sums(values, offsets)
 
 
@@ -327,15 +350,22 @@ class RBP(BinaryMetric, _Positional):
     @property
     def discount(self) -> tuple[float, ...]:
         """The worth of the ranks, as far down as a float64 can see it."""
-        seen = int(np.ceil(np.log(_NEGLIGIBLE) / np.log(self.p)))
-        return tuple(self._rank_weights(seen if self.k is None else min(self.k, seen)).tolist())
+        n_visible = int(np.ceil(np.log(_NEGLIGIBLE) / np.log(self.p)))
+        n_ranks = n_visible if self.k is None else min(self.k, n_visible)
+        return tuple(self._rank_weights(n_ranks).tolist())
 
     def _document_values(self, labels: Numbers) -> F64:
-        relevant = super()._document_values(labels)
-        return relevant * labels.astype(np.float64) if self.graded else relevant
+        """Return what each document earns: 1, or its label, if it is relevant."""
+        is_relevant = super()._document_values(labels)
+        if not self.graded:
+            return is_relevant
+        return is_relevant * labels.astype(np.float64)
 
     def _rank_weights(self, n: int) -> F64:
-        return (1.0 - self.p) * self.p ** np.arange(n, dtype=np.float64)
+        """Return ``(1 - p) p^(r - 1)`` of the ranks ``r`` from 1 to ``n``."""
+        n_above = np.arange(n, dtype=np.float64)
+        reading_chances = self.p**n_above
+        return (1.0 - self.p) * reading_chances
 
 
 @register("judged")
@@ -362,14 +392,21 @@ class JudgedShare(_Positional):
     sees_unjudged: ClassVar[bool] = True
 
     def _scorer(self, labels: Numbers, offsets: I64) -> tuple[Scorer, Bools]:
-        return super()._scorer(~np.isnan(labels) + 0.0, offsets)
+        """Return the scorer of labels that say whether a document is judged."""
+        is_judged = ~np.isnan(labels)
+        return super()._scorer(is_judged.astype(np.float64), offsets)
 
     def _normalise(self, numbers: F64, norms: F64 | None, scores: Floats, offsets: I64) -> F64:
+        """Return the number of judged documents over that of the ranks with a document."""
         return numbers / self._reachable(scores, offsets)
 
 
 # A selection: documents keep their order, scores say which of them are shown. `tautrank.losses`
-# compiles the functions.
+# compiles the functions. Columns of the sums: whether a document is shown; how many are shown before
+# it, and what they earn; what those after it earn at their ranks, one rank further down, and one
+# rank further up.
+_IS_SHOWN, _SHOWN_BEFORE, _EARNED_BEFORE = 0, 1, 2
+_EARNED_AFTER, _EARNED_ONE_DOWN, _EARNED_ONE_UP = 3, 4, 5
 
 
 def selection_sums(values: F64, scores: F64, k: int) -> F64:
@@ -388,23 +425,29 @@ def selection_sums(values: F64, scores: F64, k: int) -> F64:
     """
     n = values.shape[0]
     sums = np.zeros((n, 6))
-    shown = 0
+    n_shown = 0
     earned = 0.0
     for i in range(n):
-        sums[i, 1] = shown
-        sums[i, 2] = earned
+        sums[i, _SHOWN_BEFORE] = n_shown
+        sums[i, _EARNED_BEFORE] = earned
         if scores[i] > 0.0:
-            sums[i, 0] = 1.0
-            shown += 1
-            if shown <= k:
-                earned += values[i] / shown
-    # From the last document up: its own rank, one further down, one further up; nobody has a rank
-    # above the first.
+            sums[i, _IS_SHOWN] = 1.0
+            n_shown += 1
+            if n_shown <= k:
+                earned += values[i] / n_shown
+
+    # From the last document up. Nobody has a rank above the first.
     for i in range(n - 2, -1, -1):
-        for moved in range(3):
-            rank = sums[i + 1, 1] + (1.0, 2.0, 0.0)[moved]
-            earns = sums[i + 1, 0] > 0.0 and 1.0 <= rank <= k
-            sums[i, 3 + moved] = sums[i + 1, 3 + moved] + (values[i + 1] / rank if earns else 0.0)
+        below = i + 1
+        rank = sums[below, _SHOWN_BEFORE] + 1.0
+        for column, moved_rank in (
+            (_EARNED_AFTER, rank),
+            (_EARNED_ONE_DOWN, rank + 1.0),
+            (_EARNED_ONE_UP, rank - 1.0),
+        ):
+            sums[i, column] = sums[below, column]
+            if sums[below, _IS_SHOWN] > 0.0 and 1.0 <= moved_rank <= k:
+                sums[i, column] += values[below] / moved_rank
     return sums
 
 
@@ -424,13 +467,17 @@ def selection_moved(values: F64, sums: F64, document: int, place: int, k: int) -
     >>> float(selection_moved(gains, sums, 1, 0, 3)), float(selection_moved(gains, sums, 1, 1, 3))
     (2.5, 3.0)
     """
-    shown, rank = sums[document, 0] > 0.0, sums[document, 1] + 1.0
-    value = sums[document, 2]
+    is_shown = sums[document, _IS_SHOWN] > 0.0
+    value = sums[document, _EARNED_BEFORE]
     if place == 0:
-        return value + (sums[document, 5] if shown else sums[document, 3])
+        after = _EARNED_ONE_UP if is_shown else _EARNED_AFTER
+        return value + sums[document, after]
+
+    rank = sums[document, _SHOWN_BEFORE] + 1.0
     if rank <= k:
         value += values[document] / rank
-    return value + (sums[document, 3] if shown else sums[document, 4])
+    after = _EARNED_AFTER if is_shown else _EARNED_ONE_DOWN
+    return value + sums[document, after]
 
 
 @register("dcg-rr")
@@ -473,16 +520,19 @@ class DCGRR(Metric):
         return gain_values(labels, self.gain)
 
     def _scorer(self, labels: Numbers, offsets: I64) -> tuple[Scorer, Bools]:
+        """Return a function that adds up gain over rank of the documents that scores show; and
+        which queries have a document with a gain.
+        """
         gains = gain_values(labels, self.gain)
 
         def score(scores: Floats) -> F64:
-            shown = np.flatnonzero(scores > 0)
-            before = np.searchsorted(shown, offsets[:-1])
-            of_shown = np.append(before, shown.size)
-            ranks = ranks_in(of_shown)
-            earned = gains[shown] / ranks
+            shown_documents = np.flatnonzero(scores > 0)
+            starts = np.searchsorted(shown_documents, offsets[:-1])
+            offsets_of_shown = np.append(starts, shown_documents.size)
+            ranks = ranks_in(offsets_of_shown)
+            earned = gains[shown_documents] / ranks
             if self.k is not None:
                 earned[ranks > self.k] = 0.0
-            return query_sums(earned, of_shown)
+            return query_sums(earned, offsets_of_shown)
 
         return score, query_sums(gains, offsets) > 0

@@ -89,6 +89,9 @@ class RankedMetric(Metric):
         return min(self.k, width)
 
     def _scorer(self, labels: Numbers, offsets: I64) -> tuple[Scorer, Bools]:
+        """Return a function that sorts each list and computes the metric of its documents in rank
+        order; and which queries have a relevant document.
+        """
         values = self._document_values(labels)
         has_relevant = query_sums(values, offsets) > 0
         norms = self._norms(values, offsets)
@@ -230,7 +233,8 @@ class ListMetric(Metric):
             )
         fields_of_metric = [field.name for field in fields(self)]
         names = self._parameters_of_one_list()
-        if not names or not set(names[1:]) <= set(fields_of_metric):
+        takes_fields_only = set(names[1:]) <= set(fields_of_metric)
+        if not names or not takes_fields_only:
             raise OptionError(
                 f"one_list: {type(self).__name__} has no one_list(labels, ...) that is a static"
                 " method and takes only parameters of its dataclass"
@@ -246,7 +250,11 @@ class ListMetric(Metric):
         return list(inspect.signature(cls.one_list).parameters)
 
     def _scorer(self, labels: Numbers, offsets: I64) -> tuple[Scorer, Bools]:
-        options = {name: getattr(self, name) for name in self._parameters_of_one_list()[1:]}
+        """Return a function that calls `one_list` for each list that has a relevant document; and
+        which lists have one.
+        """
+        names = self._parameters_of_one_list()[1:]
+        options = {name: getattr(self, name) for name in names}
         cutoff = None if "k" in options else self.k
         all_labels = np.asarray(labels, np.float64)
         has_relevant = query_sums(all_labels, offsets) > 0
