@@ -67,7 +67,8 @@ class Lists:
 
         >>> Lists.of([0, 1, -1], [0, 2, 3])
         Traceback (most recent call last):
-        tautrank.errors.DataError: labels[2] (query 1, document 0): found -1; expected a finite number of at least 0
+        tautrank.errors.DataError: labels[2] (query 1, document 0): found -1; expected a finite
+        number of at least 0
         >>> data = RankingData.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 0], group=[2, 1])
         >>> Lists.of(data).labels
         array([0., 1., 0.], dtype=float32)

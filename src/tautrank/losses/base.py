@@ -215,7 +215,8 @@ class TrainingLists:
 
         >>> TrainingLists.of([0, 1, -1], [0, 2, 3])
         Traceback (most recent call last):
-        tautrank.errors.DataError: labels[2] (query 1, document 0): found -1; expected a finite number of at least 0
+        tautrank.errors.DataError: labels[2] (query 1, document 0): found -1; expected a finite
+        number of at least 0
         """
         lists = Lists.of(labels_or_data, offsets)
         if lists.order is not None:

@@ -39,7 +39,8 @@ def check_k(k: object) -> int | None:
 
     >>> check_k(0)
     Traceback (most recent call last):
-    tautrank.errors.OptionError: k: found 0; expected a whole number of at least 1, or None for the full list
+    tautrank.errors.OptionError: k: found 0; expected a whole number of at least 1, or None
+    for the full list
     """
     return None if k is None else whole("k", k, 1, otherwise="None for the full list")
 

@@ -140,8 +140,10 @@ class Success(_FirstRelevant):
         empty: ``"skip"``, ``"zero"`` or ``"one"``.
         relevant: a document is relevant when its label is at least this; None when it is above 0.
 
-    >>> Success(k=1).per_query([3.0, 2.0, 1.0], [0, 1, 1]), Success(k=2).per_query([3.0, 2.0, 1.0], [0, 1, 1])
-    (array([0.]), array([1.]))
+    >>> Success(k=1).per_query([3.0, 2.0, 1.0], [0, 1, 1])
+    array([0.])
+    >>> Success(k=2).per_query([3.0, 2.0, 1.0], [0, 1, 1])
+    array([1.])
     >>> Success(k=1, ties="expected").per_query([0.0, 0.0, 0.0], [1, 0, 1])
     array([0.66666667])
     """

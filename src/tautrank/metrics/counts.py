@@ -302,7 +302,7 @@ class BPref(_Counted):
     sees_unjudged: ClassVar[bool] = True
 
     def _of_ties(self, ties: Ties) -> F64:
-        """Return the sum of ``1 - min(n_r, R) / min(N, R)`` over the relevant documents of each tie.
+        """Return the sum of ``1 - min(n_r, R) / min(N, R)`` over each tie's relevant documents.
 
         A relevant document stands below x of the tie's n others with the chance 1 / (n + 1) for
         every x from 0 to n, so that n_r is b + x where b others stand above the tie.
@@ -350,8 +350,8 @@ class AUC(_Counted):
         return relevant * irrelevant
 
     def _of_ties(self, ties: Ties) -> F64:
-        """Return the number of pairs that the relevant documents of each tie win: half of those with
-        the others of the tie.
+        """Return the number of pairs that the relevant documents of each tie win: half of those
+        with the others of the tie.
         """
         irrelevant_below = ties.all_irrelevant - ties.irrelevant_above - ties.irrelevant / 2.0
         return ties.relevant * irrelevant_below

@@ -109,11 +109,12 @@ def preset(like: str, name: str, given: Options) -> dict[str, Any]:
     {'ties': 'input', 'empty': 'one', 'divide_by': 'reachable'}
     >>> preset("trec_eval", "map", {"ties": "best"})
     Traceback (most recent call last):
-    tautrank.errors.OptionError: ties: found best together with like='trec_eval', which means ties=input; expected one
-    of the two
+    tautrank.errors.OptionError: ties: found best together with like='trec_eval', which means
+    ties=input; expected one of the two
     >>> preset("lightgbm", "err", {})
     Traceback (most recent call last):
-    tautrank.errors.OptionError: like: found 'lightgbm' for err; expected one of its metrics here: map, ndcg
+    tautrank.errors.OptionError: like: found 'lightgbm' for err; expected one of its metrics
+    here: map, ndcg
     """
     tool = TOOLS[choice("like", like, tuple(TOOLS))]
     if name not in tool.always:

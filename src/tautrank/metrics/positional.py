@@ -175,8 +175,8 @@ class LambdaRankMetric(_Gained):
     all_count: ClassVar[bool] = True
 
     def _rank_weights(self, n: int) -> F64:
-        """Return ``sum_{j < i} |1/D_i - 1/D_j|`` of each rank ``i``, over the upper ranks ``j`` that
-        count.
+        """Return ``sum_{j < i} |1/D_i - 1/D_j|`` of each rank ``i``, over the upper ranks ``j``
+        that count.
         """
         discounts = discount_values(n, self.discount)
         n_above = np.arange(n)
@@ -402,9 +402,9 @@ class JudgedShare(_Positional):
 
 
 # A selection: documents keep their order, scores say which of them are shown. `tautrank.losses`
-# compiles the functions. Columns of the sums: whether a document is shown; how many are shown before
-# it, and what they earn; what those after it earn at their ranks, one rank further down, and one
-# rank further up.
+# compiles the functions. Columns of the sums: whether a document is shown; how many are shown
+# before it, and what they earn; what those after it earn at their ranks, one rank further down, and
+# one rank further up.
 _IS_SHOWN, _SHOWN_BEFORE, _EARNED_BEFORE = 0, 1, 2
 _EARNED_AFTER, _EARNED_ONE_DOWN, _EARNED_ONE_UP = 3, 4, 5
 
@@ -463,7 +463,7 @@ def selection_moved(values: F64, sums: F64, document: int, place: int, k: int) -
         k: ranks that count.
 
     >>> gains, scores = np.array([1.0, 2.0, 3.0]), np.array([1.0, -1.0, 0.5])
-    >>> sums = selection_sums(gains, scores, 3)  # 1/1 + 3/2; with the second one shown 1/1 + 2/2 + 3/3
+    >>> sums = selection_sums(gains, scores, 3)  # 1/1 + 3/2; the second one shown: 1/1 + 2/2 + 3/3
     >>> float(selection_moved(gains, sums, 1, 0, 3)), float(selection_moved(gains, sums, 1, 1, 3))
     (2.5, 3.0)
     """

@@ -74,8 +74,8 @@ class RankedMetric(Metric):
 
     @abstractmethod
     def _expected_value(self, groups: TieGroups) -> F64:
-        """Return the mean of ``_value_in_order`` over every order inside the tie groups, one number per
-        row.
+        """Return the mean of ``_value_in_order`` over every order inside the tie groups, one number
+        per row.
         """
 
     def _norms(self, values: F64, offsets: I64) -> F64 | None:
