@@ -212,16 +212,28 @@ def test_what_extending_means() -> None:
     # after extension the two better than nothing that stand above it.
     assert push(extend="all")[1] < push()[1]
     assert push(extend="all")[3] > push()[3]
-    np.testing.assert_array_equal(
-        push(extend="all"), push(extend="static")
-    )  # no ties for the first place
-    wide = loss("lambdarank", k=2, extend="random").bind([1, 1, 1, 0, 0, 2], [0, 6])
-    taken = np.mean([wide._ideal_at(step) for step in range(600)], axis=0)  # type: ignore[attr-defined]
-    np.testing.assert_allclose(taken, [0, 0, 1 / 3, 1 / 3, 1 / 3, 1], atol=0.07)
-    with pytest.raises(
-        OptionError, match=r"extend: found all with ndcg-loss1, which counts pairs of equal labels"
-    ):
+    # No ties for the first place.
+    np.testing.assert_array_equal(push(extend="all"), push(extend="static"))
+
+
+def test_extending_refuses_a_loss_of_all_pairs() -> None:
+    expected = "extend: found all with ndcg-loss1, which counts pairs of equal labels"
+    with pytest.raises(OptionError, match=expected):
         loss("ndcg-loss1", extend="all")
+
+
+def test_extending_at_random_takes_each_of_the_tied_documents_as_often() -> None:
+    # The ideal top 2 are the last document and one of the first three, all of them missed by the
+    # first two ranks. Only the one that is taken meets the irrelevant document beside it.
+    labels = [1, 1, 1, 2, 0, 0, 0]
+    scores = [0.0, 0.0, 0.0, 0.0, 0.0, 5.0, 5.0]
+    objective = loss("ranknet", k=2, extend="random").bind(labels, [0, 7])
+
+    pushes = np.array([-objective.gradients(scores, step)[0][:3] for step in range(600)])
+
+    is_taken = pushes > pushes.min(axis=1, keepdims=True) + 1e-6
+    np.testing.assert_array_equal(is_taken.sum(axis=1), 1)
+    np.testing.assert_allclose(is_taken.mean(axis=0), 1 / 3, atol=0.07)
 
 
 @pytest.mark.parametrize("name", ["lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++"])

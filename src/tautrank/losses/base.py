@@ -58,7 +58,8 @@ class Loss(abc.ABC):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if "name" not in vars(cls) and getattr(cls, "name", None) not in REGISTRY:
+        inherited_name = getattr(cls, "name", None)
+        if "name" not in vars(cls) and inherited_name not in REGISTRY:
             cls.name = cls.__name__  # until it is registered
 
     def __post_init__(self) -> None:
@@ -128,17 +129,16 @@ class Loss(abc.ABC):
         return self._bind(lists, whole("seed", seed, 0, 2**64 - 1), job_count(n_jobs))
 
     @abc.abstractmethod
-    def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective: ...
+    def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective:
+        """Return the objective of checked lists."""
 
     def __str__(self) -> str:
         options = changed_options(self)
-        # The parameters every loss has come last.
-        shared = {
-            field.name: options.pop(field.name)
-            for field in dataclasses.fields(Loss)
-            if field.name in options
-        }
-        return write_name(self.name, options | shared)
+        # The parameters that every loss has come last.
+        for shared in dataclasses.fields(Loss):
+            if shared.name in options:
+                options[shared.name] = options.pop(shared.name)
+        return write_name(self.name, options)
 
     __repr__ = __str__
 
@@ -299,6 +299,13 @@ class Objective:
     float32 scores are computed in float32 and give float32 results; any other scores are computed
     in float64 throughout. Several threads may call it at once.
 
+    Args:
+        loss: the loss.
+        lists: what it is bound to.
+        seed: seed of all random numbers.
+        threads: number of threads.
+        costs: about how long each query takes, in any unit: threads get equal shares.
+
     >>> objective = loss("mse").bind(labels=[0, 1, 2], offsets=[0, 3])
     >>> grad, hess = objective.gradients([0.0, 0.0, 0.0])
     >>> grad, hess, objective.values([0.0, 0.0, 0.0])
@@ -308,7 +315,10 @@ class Objective:
     def __init__(
         self, loss: Loss, lists: TrainingLists, seed: int, threads: int, costs: F64
     ) -> None:
-        self.loss, self.lists, self.seed, self.threads = loss, lists, seed, threads
+        self.loss = loss
+        self.lists = lists
+        self.seed = seed
+        self.threads = threads
         self._ranges: list[Range] = balanced_ranges(costs, threads)
 
     def gradients(self, scores: ArrayLike, step: int = 0) -> tuple[Floats, Floats]:
@@ -343,18 +353,23 @@ class Objective:
             step: as in `gradients`.
         """
         step = whole("step", step, least=0)
-        return Frozen(
-            self, self._noisy(np.asarray(self.lists.scores(scores), dtype=np.float64), step), step
-        )
+        exact_scores = np.asarray(self.lists.scores(scores), dtype=np.float64)
+        return Frozen(self, self._noisy(exact_scores, step), step)
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
-        return self._results(scores, scores, step)[:2]
+        """Return gradient and hessian at noisy scores."""
+        grad, hess, _ = self._results(scores, scores, step)
+        return grad, hess
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
-        return self._results(scores, held, step)[2]
+        """Return the value of each query at noisy scores, all that does not move taken from the
+        scores ``held``.
+        """
+        _, _, values = self._results(scores, held, step)
+        return values
 
     def _results(self, scores: Floats, held: Floats, step: int) -> tuple[Floats, Floats, F64]:
-        """Return gradient, hessian and values at ``scores``, with what does not move taken from the
+        """Return gradient, hessian and values at ``scores``, all that does not move taken from the
         scores ``held``.
 
         An objective defines this, or `_gradients` and `_values` where one is cheaper without the
@@ -363,6 +378,7 @@ class Objective:
         raise NotImplementedError
 
     def _noisy(self, scores: Array, step: int) -> Array:
+        """Return the scores with the noise of the loss, if it has any."""
         if self.loss.noise is None or self.loss.strength == 0:
             return scores
         return self._with_noise(scores, self.loss.strength, step, GUMBEL_STREAM)
@@ -371,11 +387,10 @@ class Objective:
         """Return the scores plus ``size`` times the noise of a stream, see `add_noise`."""
         from tautrank.kernels.randomness import add_noise
 
-        out = np.empty_like(scores)
-        self._fill(
-            add_noise, (scores, self.lists.offsets, size, np.uint64(self.seed), step, stream), out
-        )
-        return out
+        noisy_scores = np.empty_like(scores)
+        seed = np.uint64(self.seed)
+        self._fill(add_noise, (scores, self.lists.offsets, size, seed, step, stream), noisy_scores)
+        return noisy_scores
 
     def _ranks(self, scores: Floats) -> I32:
         """Return 0-based ranks in the order of the arrangement, which is also the order of equal
@@ -388,49 +403,60 @@ class Objective:
         return ranks
 
     def _filled_gradients(
-        self, kernel: Callable[..., None], kind: np.dtype[Any], *given: Any
+        self, kernel: Callable[..., None], dtype: np.dtype[Any], *arguments: Any
     ) -> tuple[Floats, Floats]:
-        """Return gradient and hessian of type ``kind`` from a kernel that skips queries where they
+        """Return gradient and hessian of type ``dtype`` from a kernel that skips queries where they
         are 0.
         """
-        grad, hess = (np.zeros(self.lists.labels.size, kind) for _ in range(2))
-        self._fill(kernel, given, grad, hess)
+        grad = np.zeros(self.lists.labels.size, dtype)
+        hess = np.zeros_like(grad)
+        self._fill(kernel, arguments, grad, hess)
         return grad, hess
 
     def _filled_results(
-        self, kernel: Callable[..., None], kind: np.dtype[Any], *given: Any
+        self, kernel: Callable[..., None], dtype: np.dtype[Any], *arguments: Any
     ) -> tuple[Any, Any, F64]:
         """Return gradient, hessian and values from a kernel that skips queries where they are 0."""
-        grad, hess = (np.zeros(self.lists.labels.size, kind) for _ in range(2))
+        grad = np.zeros(self.lists.labels.size, dtype)
+        hess = np.zeros_like(grad)
         values = np.zeros(self.lists.sizes.size)
-        self._fill(kernel, given, grad, hess, values)
+        self._fill(kernel, arguments, grad, hess, values)
         return grad, hess, values
 
-    def _filled_values(self, kernel: Callable[..., None], *given: Any) -> F64:
+    def _filled_values(self, kernel: Callable[..., None], *arguments: Any) -> F64:
         """Return one value per query from a kernel that skips queries where it is 0."""
         values = np.zeros(self.lists.sizes.size)
-        self._fill(kernel, given, values)
+        self._fill(kernel, arguments, values)
         return values
 
-    def _fill(self, kernel: Callable[..., None], given: tuple[Any, ...], *results: Array) -> None:
-        """Call ``kernel(*given, first, last, *results)`` for all queries, a range of them at a
+    def _fill(
+        self, kernel: Callable[..., None], arguments: tuple[Any, ...], *results: Array
+    ) -> None:
+        """Call ``kernel(*arguments, first, last, *results)`` for all queries, a range of them at a
         time, on all threads.
         """
-        run(lambda first, last: kernel(*given, first, last, *results), self._ranges, self.threads)
+
+        def fill_range(first: int, last: int) -> None:
+            kernel(*arguments, first, last, *results)
+
+        run(fill_range, self._ranges, self.threads)
 
 
 class Frozen:
     """The smooth part of a loss, with ranking, noise and targets fixed; returned by
     `Objective.frozen`.
 
-    >>> objective = loss("xendcg").bind(labels=[0, 1], offsets=[0, 2])  # draws a target at every step
+    >>> # It draws a target at every step.
+    >>> objective = loss("xendcg").bind(labels=[0, 1], offsets=[0, 2])
     >>> held = objective.frozen([0.0, 0.0], step=4)
     >>> bool(held.values([1.0, 0.0])[0] == objective.values([1.0, 0.0], step=4)[0])
     True
     """
 
     def __init__(self, objective: Objective, held: F64, step: int) -> None:
-        self._objective, self._held, self._step = objective, held, step
+        self._objective = objective
+        self._held = held
+        self._step = step
 
     def values(self, scores: ArrayLike) -> F64:
         """Return the loss of each query at ``scores``, with everything else as it was frozen.
@@ -439,5 +465,6 @@ class Frozen:
             scores: one per document.
         """
         objective = self._objective
-        s = np.asarray(objective.lists.scores(scores), dtype=np.float64)
-        return objective._values(objective._noisy(s, self._step), self._held, self._step)
+        exact_scores = np.asarray(objective.lists.scores(scores), dtype=np.float64)
+        noisy_scores = objective._noisy(exact_scores, self._step)
+        return objective._values(noisy_scores, self._held, self._step)

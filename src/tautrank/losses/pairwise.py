@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -103,23 +103,22 @@ class LambdaLoss(Loss):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.extend is not None and self.every_pair:
-            found = f"{self.extend} with {self.name}, which counts pairs of equal labels too"
             raise OptionError(
-                f"extend: found {found}; expected None, or a loss of pairs of different labels"
+                f"extend: found {self.extend} with {self.name}, which counts pairs of equal labels"
+                " too; expected None, or a loss of pairs of different labels"
             )
 
     @property
     def is_random(self) -> bool:
         """Whether scores are noisy, rankings are drawn, or missed documents are."""
-        return (
-            super().is_random
-            or self._draws_rankings
-            or (self.extend == "random" and self.k is not None)
-        )
+        draws_missed_documents = self.extend == "random" and self.k is not None
+        return super().is_random or self._draws_rankings or draws_missed_documents
 
     @property
     def _draws_rankings(self) -> bool:
-        # Weights without gains do not depend on the drawn rankings.
+        """Whether weights are means over drawn rankings; without gains they do not depend on
+        them.
+        """
         return self.assignment == "soft" and isinstance(self, _GainLoss)
 
     def _document_weights(self, lists: TrainingLists) -> F64:
@@ -129,9 +128,11 @@ class LambdaLoss(Loss):
         return lists.labels
 
     def _rank_weights(self, n: int) -> tuple[F64, F64]:
-        """Return ``v`` for ranks 1 to ``n`` and ``gap`` for distances 0 to ``n - 1``: a pair of
-        ranks ``i < j`` has the weight ``v_i - v_j + gap_(j - i)``; if every pair counts, a document
-        of rank ``i`` has the weight ``v_i``."""
+        """Return ``v`` for ranks 1 to ``n`` and ``gap`` for distances 0 to ``n - 1``.
+
+        A pair of ranks ``i < j`` has the weight ``v_i - v_j + gap_(j - i)``; if every pair counts,
+        a document of rank ``i`` has the weight ``v_i``.
+        """
         return np.zeros(n), np.ones(n)
 
     def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective:
@@ -147,13 +148,16 @@ class _GainLoss(LambdaLoss):
     discount: Discount = field(default="log2", metadata=checked_by(check_discount))
 
     def _document_weights(self, lists: TrainingLists) -> F64:
+        """Return ``G_i``, the gain of each document over the maxDCG@k of its query."""
         gains = lists.gains(self.gain)
-        discount = discount_values(lists.longest, self.discount, self.k)
+        discounts = discount_values(lists.longest, self.discount, self.k)
         # The arrangement has the best documents last: counted from the end it is the ideal ranking.
-        ideal = np.repeat(lists.offsets[1:], lists.sizes) - 1 - np.arange(gains.size)
-        best = query_sums(gains[lists.arrangement] * discount[ideal], lists.offsets)
-        per_query = np.divide(1.0, best, out=np.zeros_like(best), where=best > 0)
-        return np.asarray(gains * np.repeat(per_query, lists.sizes))
+        last_documents = np.repeat(lists.offsets[1:], lists.sizes) - 1
+        ideal_ranks = last_documents - np.arange(gains.size)
+        discounted_gains = gains[lists.arrangement] * discounts[ideal_ranks]
+        max_dcg = query_sums(discounted_gains, lists.offsets)
+        factors = np.divide(1.0, max_dcg, out=np.zeros_like(max_dcg), where=max_dcg > 0)
+        return np.asarray(gains * np.repeat(factors, lists.sizes))
 
     def _rank_weights(self, n: int) -> tuple[F64, F64]:
         return discount_values(n, self.discount), np.zeros(n)
@@ -183,7 +187,9 @@ class RankNet(LambdaLoss):
     _cap: ClassVar[float] = 1.0
 
     def _document_weights(self, lists: TrainingLists) -> F64:
-        return np.unique(lists.labels, return_inverse=True)[1].astype(np.float64)
+        """Return the number of each label among the different labels."""
+        _, numbers = np.unique(lists.labels, return_inverse=True)
+        return numbers.astype(np.float64)
 
 
 @register("lambdarank")
@@ -253,7 +259,8 @@ class NDCGLoss1(_GainLoss):
     Its parameters are those of `LambdaLoss`, and ``gain`` and ``discount`` as in
     `tautrank.metrics.NDCG`.
 
-    >>> NDCGLoss1(k=None).bind([0, 1], [0, 2]).values([0.0, 0.0]).round(4)  # 1/log2(3): ties rank it second
+    >>> # Ties rank the relevant document second: 1/log2(3).
+    >>> NDCGLoss1(k=None).bind([0, 1], [0, 2]).values([0.0, 0.0]).round(4)
     array([0.6309])
     """
 
@@ -303,77 +310,85 @@ class NDCGLoss2PP(_GainLoss):
 
 
 class _PairObjective(Objective):
+    """A LambdaLoss bound to lists. All arrays that a kernel reads are in the order of the
+    arrangement.
+    """
+
     loss: LambdaLoss
 
     def __init__(self, loss: LambdaLoss, lists: TrainingLists, seed: int, threads: int) -> None:
-        self._rows = lists.longest if loss.k is None else min(loss.k, lists.longest)
+        self._n_rows = lists.longest if loss.k is None else min(loss.k, lists.longest)
         # Pairs, and per document about thirty pairs' worth of ranking and exponentials.
-        super().__init__(
-            loss, lists, seed, threads, lists.sizes * (np.minimum(self._rows, lists.sizes) + 30.0)
-        )
-        # All arrays that a kernel reads are in the order of the arrangement.
+        pairs_per_document = np.minimum(self._n_rows, lists.sizes) + 30.0
+        super().__init__(loss, lists, seed, threads, costs=lists.sizes * pairs_per_document)
         self._weights = loss._document_weights(lists)[lists.arrangement]
         self._scale = lists.weights / math.log(2.0)
 
     @functools.cached_property
     def _levels(self) -> F64:
-        return np.unique(self.lists.labels[self.lists.arrangement], return_inverse=True)[1].astype(
-            np.float64
-        )
+        """The number of each document's label among the different labels."""
+        labels = self.lists.labels[self.lists.arrangement]
+        _, levels = np.unique(labels, return_inverse=True)
+        return levels.astype(np.float64)
 
     @functools.cached_property
-    def _tables(self) -> tuple[F64, F64]:
+    def _tables(self) -> _WeightTables:
+        """Document weights, and weights by rank and by distance, in float64."""
         from tautrank.kernels.ranking import LANES
 
         v, gap = self.loss._rank_weights(self.lists.longest + 2 * LANES)
         # The kernels look up to two places before distance 0, which weighs nothing itself.
-        return v, np.concatenate((np.zeros(3), gap[1:]))
+        padded_gap = np.concatenate((np.zeros(3), gap[1:]))
+        return _WeightTables(self._weights, v, padded_gap)
 
     @functools.cached_property
-    def _as_float32(self) -> tuple[Floats, Floats, Floats]:
-        v, gap = self._tables
-        return self._weights.astype(np.float32), v.astype(np.float32), gap.astype(np.float32)
+    def _tables_in_float32(self) -> _WeightTables:
+        """The same tables for training."""
+        return _WeightTables(*(table.astype(np.float32) for table in self._tables))
+
+    @property
+    def _compares_labels(self) -> bool:
+        """Whether the kernel must look at labels, since pairs do not weigh what the difference of
+        their document weights says.
+        """
+        loss = self.loss
+        is_capped = math.isfinite(loss._cap)
+        return loss.every_pair or loss.norm is not None or loss._draws_rankings or is_capped
 
     def _pairs(self, scores: Floats, step: int, scale: F64) -> Any:
+        """Return the ranked lists and how their pairs are weighed, as the kernels take them."""
         from tautrank.losses._pairwise_kernel import Pairs
 
         loss, lists = self.loss, self.lists
-        weights, v, gap = (
-            self._as_float32 if scores.dtype == np.float32 else (self._weights, *self._tables)
-        )
+        tables = self._tables_in_float32 if scores.dtype == np.float32 else self._tables
         ranks = self._ranks(scores)
-        gains = self._gains(scores, ranks, step, weights)
         return Pairs(
-            scores,
-            lists.arrangement,
-            ranks,
-            gains,
-            lists.offsets,
-            scale,
-            v,
-            gap,
-            loss._cap,
-            loss.every_pair,
-            loss.norm is not None,
-            self._rows,
-            loss.sigma,
+            scores=scores,
+            arrangement=lists.arrangement,
+            ranks=ranks,
+            gains=self._gains(scores, ranks, step, tables.documents),
+            offsets=lists.offsets,
+            scale=scale,
+            v=tables.v,
+            gap=tables.gap,
+            cap=loss._cap,
+            every_pair=loss.every_pair,
+            normalise=loss.norm is not None,
+            k=self._n_rows,
+            sigma=loss.sigma,
         )
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
         from tautrank.losses._pairwise_kernel import pair_gradients
 
-        loss = self.loss
-        general = (
-            loss.every_pair
-            or loss.norm is not None
-            or loss._draws_rankings
-            or math.isfinite(loss._cap)
+        dtype = scores.dtype
+        levels = self._levels.astype(dtype, copy=False) if self._compares_labels else None
+        pairs = self._pairs(scores, step, self._scale * self.loss.sigma)
+        ideal = self._ideal_documents(step)
+        grad, hess = self._filled_gradients(
+            pair_gradients, dtype, pairs, levels, ideal, _REACH[dtype]
         )
-        levels = self._levels.astype(scores.dtype, copy=False) if general else None
-        pairs = self._pairs(scores, step, self._scale * loss.sigma)
-        given = (pairs, levels, self._ideal_at(step), _REACH[scores.dtype])
-        grad, hess = self._filled_gradients(pair_gradients, scores.dtype, *given)
-        if loss.norm == "xgboost":
+        if self.loss.norm == "xgboost":
             hess *= 2.0
         return grad, hess
 
@@ -381,41 +396,59 @@ class _PairObjective(Objective):
         from tautrank.losses._pairwise_kernel import pair_values
 
         pairs = self._pairs(held, step, self._scale)
-        return self._filled_values(pair_values, pairs, self._levels, self._ideal_at(step), scores)
+        ideal = self._ideal_documents(step)
+        return self._filled_values(pair_values, pairs, self._levels, ideal, scores)
 
     @functools.cached_property
-    def _ideal(self) -> tuple[Bools, I64, I64]:
-        """Which documents are of the ideal top k, in the order of the arrangement; and of each
-        query the range of the documents that tie for its last places, and how many of them it
-        takes."""
+    def _ideal_top(self) -> _IdealTop:
+        """The ideal top k of each query, and the documents that tie for its last places."""
         loss, lists = self.loss, self.lists
         assert loss.k is not None
-        labels, ends = lists.labels[lists.arrangement], lists.offsets[1:]
-        last = np.append(labels, 0.0)[ends - np.minimum(loss.k, lists.sizes)][lists.query]
-        begin, stop = (
-            lists.offsets[:-1] + query_sums(each, lists.offsets).astype(np.int64)
-            for each in ((labels < last) | (labels == 0), labels <= last)
-        )
-        taken = np.minimum(stop - (ends - loss.k), stop - begin)
-        static = begin if loss.extend == "all" else stop - taken
-        return np.arange(labels.size) >= static[lists.query], np.stack((begin, stop), axis=1), taken
+        labels = lists.labels[lists.arrangement]
+        ends = lists.offsets[1:]
+        # The last label of the ideal top k; 0 for queries without documents.
+        last_places = ends - np.minimum(loss.k, lists.sizes)
+        last_labels = np.append(labels, 0.0)[last_places][lists.query]
+        is_before = (labels < last_labels) | (labels == 0)
+        is_up_to = labels <= last_labels
+        n_before = query_sums(is_before, lists.offsets).astype(np.int64)
+        n_up_to = query_sums(is_up_to, lists.offsets).astype(np.int64)
+        begins = lists.offsets[:-1] + n_before
+        stops = lists.offsets[:-1] + n_up_to
 
-    def _ideal_at(self, step: int) -> Bools | None:
+        n_places = np.minimum(stops - (ends - loss.k), stops - begins)
+        first_ideal = begins if loss.extend == "all" else stops - n_places
+        documents = np.arange(labels.size)
+        return _IdealTop(
+            is_ideal=documents >= first_ideal[lists.query],
+            ties=np.stack((begins, stops), axis=1),
+            n_places=n_places,
+        )
+
+    def _ideal_documents(self, step: int) -> Bools | None:
+        """Return which documents are of the ideal top k of a step; None if they are not needed."""
         if self.loss.extend is None or self.loss.k is None:
             return None
-        ideal, ties, taken = self._ideal
-        if self.loss.extend == "random":
-            from tautrank.losses._pairwise_kernel import draw_ties
+        ideal_top = self._ideal_top
+        if self.loss.extend != "random":
+            return ideal_top.is_ideal
+        from tautrank.losses._pairwise_kernel import draw_ties
 
-            ideal = ideal.copy()
-            self._fill(
-                draw_ties, (self.lists.offsets, ties, taken, np.uint64(self.seed), step), ideal
-            )
-        return ideal
+        is_ideal = ideal_top.is_ideal.copy()
+        seed = np.uint64(self.seed)
+        arguments = (self.lists.offsets, ideal_top.ties, ideal_top.n_places, seed, step)
+        self._fill(draw_ties, arguments, is_ideal)
+        return is_ideal
 
     def _gains(self, scores: Floats, ranks: I32, step: int, weights: Floats) -> Floats:
         """Return the document weights, one row per sampled ranking; a single row for the hard
         assignment.
+
+        Args:
+            scores: scores that rank the documents.
+            ranks: 0-based ranks.
+            step: keys the random numbers.
+            weights: document weights.
         """
         loss, lists = self.loss, self.lists
         if not isinstance(loss, _GainLoss) or not loss._draws_rankings:
@@ -423,10 +456,38 @@ class _PairObjective(Objective):
         cost = 1.0 - discount_values(lists.longest, loss.discount)
         # The first rank costs nothing, so it is not scaled.
         share = np.divide(1.0, cost, out=np.zeros_like(cost), where=cost > 0)
+        share_of_rank = share[ranks]
+        has_cost = cost[ranks] > 0
         gains = np.empty((loss.samples, scores.size), scores.dtype)
         for sample in range(loss.samples):
-            drawn = self._with_noise(scores, loss.spread, step, RANKING_STREAM + 256 * sample)
-            gains[sample] = weights * np.where(
-                cost[ranks] > 0, cost[self._ranks(drawn)] * share[ranks], 1.0
-            )
+            stream = RANKING_STREAM + 256 * sample
+            drawn_scores = self._with_noise(scores, loss.spread, step, stream)
+            drawn_cost = cost[self._ranks(drawn_scores)]
+            gains[sample] = weights * np.where(has_cost, drawn_cost * share_of_rank, 1.0)
         return gains
+
+
+class _WeightTables(NamedTuple):
+    """What the weights of pairs are made of.
+
+    documents: weight of each document.
+    v: weight by rank, padded.
+    gap: weight by distance of ranks, entry ``d + 2`` for the distance ``d``, padded.
+    """
+
+    documents: Floats
+    v: Floats
+    gap: Floats
+
+
+class _IdealTop(NamedTuple):
+    """The ideal top k of each query, in the order of the arrangement.
+
+    is_ideal: which documents belong to it.
+    ties: of each query, the range of the documents that tie for its last places.
+    n_places: of each query, how many of these documents it takes.
+    """
+
+    is_ideal: Bools
+    ties: I64
+    n_places: I64
