@@ -480,16 +480,16 @@ def _pair_sums(loss: LambdaLoss, scores: F64, lists: TrainingLists) -> F64:
     objective = loss.bind(lists.labels, lists.offsets)
     assert isinstance(objective, _PairObjective)
     ranks, query = objective._ranks(scores), lists.query
-    v, gap = objective._tables
+    _, v, gap = objective._tables
     sums = np.zeros((3, lists.sizes.size))
     if loss.every_pair:
-        above = np.minimum(ranks, objective._rows)
+        above = np.minimum(ranks, objective._n_rows)
         sums[0] = query_sums(objective._weights * v[ranks] * above, lists.offsets)
         return sums
     order = np.lexsort((ranks, query))
     u, level, rank = objective._weights[order], objective._levels[order], ranks[order]
     for i, j in theorem.document_pairs(lists.offsets):
-        counts = rank[i] < objective._rows
+        counts = rank[i] < objective._n_rows
         i, j = i[counts], j[counts]
         w = v[rank[i]] - v[rank[j]] + gap[rank[j] - rank[i] + 2]
         wrong = np.where(level[i] < level[j], np.minimum(u[j] - u[i], loss._cap), 0.0)
