@@ -12,9 +12,10 @@ Learning-to-Rank*, WWW 2021.
 from __future__ import annotations
 
 import abc
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -44,7 +45,8 @@ class SoftmaxLoss(Loss):
     what a document has without a label: ``y_i`` and 0 for ``listnet``, ``e^y_i - 1`` and 1 for its
     softmax target, ``2^y_i - 1`` and ``1 - gamma_i`` for ``xendcg``. With propensities ``p``,
 
-        t_i = e_i / p_i + z_i,    value = -sum_i t_i log rho_i / C,    C = the mean over all queries of sum_i e_i,
+        t_i = e_i / p_i + z_i,    value = -sum_i t_i log rho_i / C,
+        C = the mean over all queries of sum_i e_i,
 
     so value, gradient and hessian are those of the target ``phi`` times ``sum_i t_i / C``.
 
@@ -79,10 +81,24 @@ class SoftmaxLoss(Loss):
         return _SoftmaxObjective(self, lists, seed, threads)
 
     @abc.abstractmethod
-    def _parts(self, lists: TrainingLists) -> tuple[F64, F64, F64]:
-        """Return what each label earns in the target, what a document without a label has, one per
-        query, and the unit that both are in, one per query: the highest gain of the query over that
-        of the data, so that none overflows."""
+    def _targets(self, lists: TrainingLists) -> TargetParts:
+        """Return what the target distributions are made of."""
+
+
+class TargetParts(NamedTuple):
+    """What a target distribution is made of: ``t_i = e_i + z``, over the sum of the query.
+
+    Both parts are in units of the query: its highest gain over that of the data, so that none
+    overflows.
+
+    earned: ``e``, what the label of each document earns.
+    bare: ``z`` of each query, what a document without a label has.
+    unit: the unit of each query.
+    """
+
+    earned: F64
+    bare: F64
+    unit: F64
 
 
 @register("listnet")
@@ -115,18 +131,19 @@ class ListNet(SoftmaxLoss):
 
     target: str = field(default="linear", metadata=checked_by(choice, known=("linear", "softmax")))
 
-    def _parts(self, lists: TrainingLists) -> tuple[F64, F64, F64]:
+    def _targets(self, lists: TrainingLists) -> TargetParts:
+        """Return the labels, or the powers ``e^y``."""
         if self.target == "linear":
-            return lists.labels, np.zeros(lists.sizes.size), np.ones(lists.sizes.size)
-        return _above_zero(lists, np.exp)
+            n_queries = lists.sizes.size
+            return TargetParts(lists.labels, bare=np.zeros(n_queries), unit=np.ones(n_queries))
+        return _powers_of_labels(lists, np.exp)
 
 
 def _checked_gamma(gamma: Any) -> str | float:
-    return (
-        choice("gamma", gamma, ("uniform", "tight"))
-        if isinstance(gamma, str)
-        else real("gamma", gamma, most=1.0)
-    )
+    """Return ``"uniform"``, ``"tight"`` or a number from 0 to 1."""
+    if isinstance(gamma, str):
+        return choice("gamma", gamma, ("uniform", "tight"))
+    return real("gamma", gamma, most=1.0)
 
 
 @register("xendcg")
@@ -168,46 +185,60 @@ class XENDCG(SoftmaxLoss):
         """Whether scores are noisy or gamma is drawn."""
         return super().is_random or self.gamma == "uniform"
 
-    def _parts(self, lists: TrainingLists) -> tuple[F64, F64, F64]:
-        return _above_zero(lists, np.exp2)
+    def _targets(self, lists: TrainingLists) -> TargetParts:
+        """Return the powers ``2^y``."""
+        return _powers_of_labels(lists, np.exp2)
 
 
-def _above_zero(lists: TrainingLists, power: Callable[[F64], F64]) -> tuple[F64, F64, F64]:
-    """Return how far ``power(y)`` lies above ``power(0)``, and the rest of `_parts`."""
+def _powers_of_labels(lists: TrainingLists, power: Callable[[F64], F64]) -> TargetParts:
+    """Return the powers of the labels: a document without a label has ``power(0)``, and a label
+    earns what its power lies above that.
+    """
     highest = query_maxima(lists.labels, lists.offsets)
-    zero = power(-highest)
-    earned = power(lists.labels - np.repeat(highest, lists.sizes)) - np.repeat(zero, lists.sizes)
-    return earned, zero, power(highest - highest.max(initial=0.0))
+    bare = power(-highest)
+    below_highest = lists.labels - np.repeat(highest, lists.sizes)
+    earned = power(below_highest) - np.repeat(bare, lists.sizes)
+    unit = power(highest - highest.max(initial=0.0))
+    return TargetParts(earned, bare, unit)
 
 
 class _SoftmaxObjective(Objective):
+    """A cross entropy with the softmax of the scores, bound to lists."""
+
     loss: SoftmaxLoss
 
     def __init__(self, loss: SoftmaxLoss, lists: TrainingLists, seed: int, threads: int) -> None:
         # A document costs about forty of the pairs that `balanced_ranges` counts in.
-        super().__init__(loss, lists, seed, threads, 40.0 * lists.sizes.astype(np.float64))
-        earned, self._zero, self._unit = loss._parts(lists)
-        self._gamma = loss.gamma if isinstance(loss, XENDCG) else 0.0
-        self._base = earned / (1.0 if lists.propensities is None else lists.propensities)
-        self._mean_earned = float(np.sum(self._unit * query_sums(earned, lists.offsets))) / max(
-            1, lists.sizes.size
-        )
-        if isinstance(self._gamma, float):
-            self._base += np.repeat(self._zero * (1.0 - self._gamma), lists.sizes)
-            self._sums = query_sums(self._base, lists.offsets)
-            self._base /= np.repeat(np.where(self._sums > 0, self._sums, 1.0), lists.sizes)
+        super().__init__(loss, lists, seed, threads, costs=40.0 * lists.sizes.astype(np.float64))
+        earned, self._bare, self._unit = loss._targets(lists)
+        n_queries = max(1, lists.sizes.size)
+        sum_earned = float(np.sum(self._unit * query_sums(earned, lists.offsets)))
+        self._mean_earned = sum_earned / n_queries
+        self._earned = earned if lists.propensities is None else earned / lists.propensities
+
+    @functools.cached_property
+    def _fixed_targets(self) -> tuple[F64, F64]:
+        """The target distributions where gamma is a number, and what they were divided by."""
+        gamma = self.loss.gamma if isinstance(self.loss, XENDCG) else 0.0
+        assert isinstance(gamma, float)
+        bare = np.repeat(self._bare * (1.0 - gamma), self.lists.sizes)
+        targets = self._earned + bare
+        sums = query_sums(targets, self.lists.offsets)
+        divisors = np.where(sums > 0, sums, 1.0)
+        targets /= np.repeat(divisors, self.lists.sizes)
+        return targets, sums
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
         from tautrank.losses import _softmax_kernel as kernel
 
-        hessian = {"diagonal": kernel.DIAGONAL, "neumann": kernel.NEUMANN, "exact": kernel.EXACT}[
-            self.loss.hessian
-        ]
-        grad, weights = self._targets(scores, step)
+        codes = {"diagonal": kernel.DIAGONAL, "neumann": kernel.NEUMANN, "exact": kernel.EXACT}
+        hessian = codes[self.loss.hessian]
+        targets, weights = self._targets(scores, step)
+        # The gradient takes the place of the targets.
+        grad = targets
         hess = np.zeros_like(grad)
-        self._fill(
-            kernel.softmax_gradients, (scores, self.lists.offsets, weights, hessian), grad, hess
-        )
+        arguments = (scores, self.lists.offsets, weights, hessian)
+        self._fill(kernel.softmax_gradients, arguments, grad, hess)
         return grad, hess
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
@@ -220,22 +251,47 @@ class _SoftmaxObjective(Objective):
         """Return a new array of the target distributions, of the type of the scores, and the weight
         of each query.
         """
-        weights = self.lists.weights
-        if isinstance(self._gamma, float):
-            phi, sums = self._base.astype(scores.dtype), self._sums
+        gamma = self.loss.gamma if isinstance(self.loss, XENDCG) else 0.0
+        if gamma == "uniform":
+            targets, sums = self._uniform_targets(scores, step)
+        elif gamma == "tight":
+            targets, sums = self._tight_targets(scores)
         else:
-            from tautrank.losses import _softmax_kernel as kernel
+            exact_targets, sums = self._fixed_targets
+            targets = exact_targets.astype(scores.dtype)
 
-            phi, sums = np.zeros_like(scores), np.zeros(weights.size)
-            given = (self._base, self._zero, self.lists.offsets)
-            if self._gamma == "uniform":
-                self._fill(kernel.uniform_targets, (*given, np.uint64(self.seed), step), phi, sums)
-            else:
-                exact = scores.astype(np.float64, copy=False)
-                used = np.where(self.lists.has_relevant, weights, 0.0)
-                ranking = (exact, self.lists.arrangement, self._ranks(exact), used)
-                self._fill(kernel.tight_targets, (*given, *ranking), phi, sums)
-        of_clicks = self.lists.propensities is not None
-        return phi, weights * (
-            self._unit * sums / (self._mean_earned or 1.0)
-        ) if of_clicks else weights
+        weights = self.lists.weights
+        if self.lists.propensities is not None:
+            weights = weights * (self._unit * sums / (self._mean_earned or 1.0))
+        return targets, weights
+
+    def _uniform_targets(self, scores: Floats, step: int) -> tuple[Floats, F64]:
+        """Return the targets with gammas drawn for a step, and what they were divided by."""
+        from tautrank.losses._softmax_kernel import uniform_targets
+
+        targets, sums = np.zeros_like(scores), np.zeros(self.lists.sizes.size)
+        seed = np.uint64(self.seed)
+        arguments = (self._earned, self._bare, self.lists.offsets, seed, step)
+        self._fill(uniform_targets, arguments, targets, sums)
+        return targets, sums
+
+    def _tight_targets(self, scores: Floats) -> tuple[Floats, F64]:
+        """Return the targets with the gammas that minimise the loss, and what they were divided
+        by.
+        """
+        from tautrank.losses._softmax_kernel import tight_targets
+
+        lists = self.lists
+        targets, sums = np.zeros_like(scores), np.zeros(lists.sizes.size)
+        exact_scores = scores.astype(np.float64, copy=False)
+        arguments = (
+            self._earned,
+            self._bare,
+            lists.offsets,
+            exact_scores,
+            lists.arrangement,
+            self._ranks(exact_scores),
+            np.where(lists.has_relevant, lists.weights, 0.0),
+        )
+        self._fill(tight_targets, arguments, targets, sums)
+        return targets, sums
