@@ -2,9 +2,9 @@
 Numba.
 
 The kernel walks one block of whole lines. It never raises: it returns a status and the place it
-stopped at, and :mod:`tautrank.data.letor_errors` turns that into a sentence. Every block ends with a
-newline, and no loop below steps over a newline except the line loop itself, so no index leaves the
-block.
+stopped at, and :mod:`tautrank.data.letor_errors` turns that into a sentence. Every block ends with
+a newline, and no loop below steps over a newline except the line loop itself, so no index leaves
+the block.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from tautrank.arrays import Array
 from tautrank.data.letor_options import LetorOptions
 from tautrank.data.parsed_files import ParsedArrays
 from tautrank.data.text_source import file_size
@@ -32,13 +33,17 @@ _SEGMENT = 16 * 2**20
 
 
 def stamp_of(source: Path, options: LetorOptions, keep: bool | None) -> dict[str, Any] | None:
-    """Return what a cache of `source` must have been made from, or None where caching is not wanted
-    or not possible.
+    """Return what a cache of a file must have been made from, None where there is to be no cache.
 
-    `keep` None means: for files of at least `CACHE_FROM_BYTES`, unless ``TAUTRANK_CACHE=0`` is set.
+    Args:
+        source: the text file.
+        options: how it is read.
+        keep: whether a cache is wanted; None for files of at least `CACHE_FROM_BYTES`, unless
+            ``TAUTRANK_CACHE=0`` is set.
     """
     if keep is None:
-        keep = file_size(source) >= CACHE_FROM_BYTES and os.environ.get("TAUTRANK_CACHE", "") != "0"
+        is_large = file_size(source) >= CACHE_FROM_BYTES
+        keep = is_large and os.environ.get("TAUTRANK_CACHE", "") != "0"
     if not keep or not os.path.isfile(source):
         return None
     return {
@@ -46,31 +51,6 @@ def stamp_of(source: Path, options: LetorOptions, keep: bool | None) -> dict[str
         "options": json.dumps(asdict(options), sort_keys=True),
         **_state(source),
     }
-
-
-def _state(source: Path) -> dict[str, int]:
-    state = source.stat()
-    return {"size": state.st_size, "mtime_ns": state.st_mtime_ns}
-
-
-def _path(source: Path) -> Path:
-    return source.with_name(source.name + SUFFIX)
-
-
-def _content_hash(source: Path, jobs: int) -> str:
-    """Return the SHA-256 over the SHA-256 of each 16 MiB segment; the segments are hashed side by
-    side.
-    """
-
-    def digest(start: int) -> bytes:
-        with open(source, "rb") as file:
-            file.seek(start)
-            return hashlib.sha256(file.read(_SEGMENT)).digest()
-
-    with ThreadPoolExecutor(jobs) as pool:
-        return hashlib.sha256(
-            b"".join(pool.map(digest, range(0, file_size(source), _SEGMENT)))
-        ).hexdigest()
 
 
 def load(source: Path, stamp: dict[str, Any], jobs: int) -> ParsedArrays | None:
@@ -87,47 +67,89 @@ def load(source: Path, stamp: dict[str, Any], jobs: int) -> ParsedArrays | None:
             if header["stamp"] != stamp or header["content"] != _content_hash(source, jobs):
                 return None
             arrays = {name: stored[name] for name in stored.files if name != "header"}
-        labels, shape = arrays["labels"], (arrays["labels"].size, header["width"])
-        if "dense" in arrays:
-            X = arrays["dense"].reshape(shape)
-        else:
-            from scipy.sparse import csr_matrix
-
-            X = csr_matrix((arrays["values"], arrays["indices"], arrays["indptr"]), shape)
-        tokens = [token.encode("latin-1") for token in header["tokens"]]
-        return ParsedArrays(labels, arrays["starts"], tokens, shape[1], arrays.get("ids"), X)
+        return ParsedArrays(
+            labels=arrays["labels"],
+            starts=arrays["starts"],
+            tokens=[token.encode("latin-1") for token in header["tokens"]],
+            width=header["width"],
+            ids=arrays.get("ids"),
+            X=_features_of_arrays(arrays, header["width"]),
+        )
     except Exception:
-        return None  # unreadable or damaged in any way: as good as absent, and replaced after the next parse
+        # Unreadable or damaged in any way: as good as absent, and replaced after the next parse.
+        return None
 
 
 def save(source: Path, stamp: dict[str, Any], jobs: int, parsed: ParsedArrays) -> None:
     """Write the cache; where that is not possible (read-only folder, full disk, changed source), do
     without it.
+
+    Args:
+        source: the text file.
+        stamp: what `stamp_of` returns.
+        jobs: number of threads to hash the file with.
+        parsed: what was found in the file.
     """
     try:
-        tokens = [token.decode("latin-1") for token in parsed.tokens]
         header = {
             "stamp": stamp,
             "content": _content_hash(source, jobs),
             "width": parsed.width,
-            "tokens": tokens,
+            "tokens": [token.decode("latin-1") for token in parsed.tokens],
         }
-        if not _state(source).items() <= stamp.items():
+        is_unchanged = _state(source).items() <= stamp.items()
+        if not is_unchanged:
             return  # rewritten while it was read: the arrays may belong to neither version
-        X, ids = parsed.X, {} if parsed.ids is None else {"ids": parsed.ids}
-        is_dense = isinstance(X, np.ndarray)
-        features = (
-            {"dense": X}
-            if is_dense
-            else {"indptr": X.indptr, "indices": X.indices, "values": X.data}
-        )
-        arrays: dict[str, Any] = {
-            "labels": parsed.labels,
-            "starts": parsed.starts,
-            **features,
-            **ids,
-        }
+        arrays: dict[str, Any] = {"labels": parsed.labels, "starts": parsed.starts}
+        arrays |= _arrays_of_features(parsed.X)
+        if parsed.ids is not None:
+            arrays["ids"] = parsed.ids
+        arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
         with atomic_write(_path(source), durable=False) as file:
-            np.savez(file, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
+            np.savez(file, **arrays)
     except (OSError, DataError):
         return
+
+
+def _path(source: Path) -> Path:
+    """Return the path of the cache of a file."""
+    return source.with_name(source.name + SUFFIX)
+
+
+def _state(source: Path) -> dict[str, int]:
+    """Return what changes when a file is written."""
+    state = source.stat()
+    return {"size": state.st_size, "mtime_ns": state.st_mtime_ns}
+
+
+def _content_hash(source: Path, jobs: int) -> str:
+    """Return the SHA-256 over the SHA-256 of each 16 MiB segment; the segments are hashed side by
+    side.
+    """
+
+    def digest(start: int) -> bytes:
+        with open(source, "rb") as file:
+            file.seek(start)
+            return hashlib.sha256(file.read(_SEGMENT)).digest()
+
+    starts = range(0, file_size(source), _SEGMENT)
+    with ThreadPoolExecutor(jobs) as pool:
+        digests = b"".join(pool.map(digest, starts))
+    return hashlib.sha256(digests).hexdigest()
+
+
+def _arrays_of_features(X: Any) -> dict[str, Array]:
+    """Return features, dense or CSR, as arrays to store."""
+    if isinstance(X, np.ndarray):
+        return {"dense": X}
+    return {"indptr": X.indptr, "indices": X.indices, "values": X.data}
+
+
+def _features_of_arrays(arrays: dict[str, Array], width: int) -> Any:
+    """Return stored features as a matrix of so many columns, dense or CSR."""
+    shape = arrays["labels"].size, width
+    if "dense" in arrays:
+        return arrays["dense"].reshape(shape)
+    from scipy.sparse import csr_matrix
+
+    return csr_matrix((arrays["values"], arrays["indices"], arrays["indptr"]), shape)

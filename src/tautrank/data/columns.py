@@ -23,25 +23,34 @@ def with_columns(data: RankingData, names: Sequence[str], path: Path) -> Ranking
         names: names of the features that were trained on.
         path: the table's path, for errors.
     """
-    found = list(data.feature_names or ())
-    if found == list(names):
+    columns_there = list(data.feature_names or ())
+    if columns_there == list(names):
         return data
-    missing = [name for name in names if name not in found]
+    missing = [name for name in names if name not in columns_there]
     if missing:
-        more = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
+        n_more = len(missing) - 1
+        and_others = f" and {n_more} others" if n_more else ""
         raise DataError(
-            f"{path}: found no column '{missing[0]}'{more}; expected every feature that was trained on"
+            f"{path}: found no column '{missing[0]}'{and_others}; "
+            "expected every feature that was trained on"
         )
-    extra = [name for name in found if name not in set(names)]
-    if extra:
-        listed = ", ".join(f"'{name}'" for name in extra[:3]) + (", ..." if len(extra) > 3 else "")
-        warnings.warn(
-            f"{path}: left out {listed}, which was not trained on", TautrankWarning, stacklevel=2
-        )
-    columns = [found.index(name) for name in names]
+    _warn_of_columns_left_out([name for name in columns_there if name not in set(names)], path)
+    positions = [columns_there.index(name) for name in names]
     levels = {name: data.categories[name] for name in names if name in data.categories}
     return dataclasses.replace(
-        data, X=data.X[:, columns], feature_names=tuple(names), categories=levels
+        data, X=data.X[:, positions], feature_names=tuple(names), categories=levels
+    )
+
+
+def _warn_of_columns_left_out(names: Sequence[str], path: Path) -> None:
+    """Warn of columns that were not trained on, if there are any."""
+    if not names:
+        return
+    listed = ", ".join(f"'{name}'" for name in names[:3])
+    if len(names) > 3:
+        listed += ", ..."
+    warnings.warn(
+        f"{path}: left out {listed}, which was not trained on", TautrankWarning, stacklevel=3
     )
 
 
@@ -54,22 +63,24 @@ def set_aside(data: RankingData, name: str, where: str) -> tuple[RankingData, Ar
         where: what is wrong if there is no such column.
 
     >>> from tautrank.data import RankingData
-    >>> data = RankingData.from_arrays([[1.0, 0.5], [2.0, 0.5]], [0, 1], group=[2], feature_names=["a", "w"])
+    >>> X, names = [[1.0, 0.5], [2.0, 0.5]], ["a", "w"]
+    >>> data = RankingData.from_arrays(X, [0, 1], group=[2], feature_names=names)
     >>> rest, weights = set_aside(data, "w", "--weights")
     >>> rest.feature_names, weights.tolist()
     (('a',), [0.5, 0.5])
     """
-    names = data.feature_names or ()
+    names = data.feature_names
+    if names is None:
+        raise DataError(f"{where}: expected a table")
     if name not in names:
-        raise DataError(
-            f"{where}: {unknown('column of numbers', name, names) if names else 'expected a table'}"
-        )
-    at = names.index(name)
-    kept = [column for column in range(len(names)) if column != at]
-    rest = dataclasses.replace(
+        raise DataError(f"{where}: {unknown('column of numbers', name, names)}")
+    position = names.index(name)
+    values = data.in_source_order(data.X[:, position])
+    kept = [column for column in range(len(names)) if column != position]
+    data_without = dataclasses.replace(
         data, X=data.X[:, kept], feature_names=tuple(names[column] for column in kept)
     )
-    return rest, data.in_source_order(data.X[:, at])
+    return data_without, values
 
 
 def same_columns(parts: Sequence[RankingData], paths: Sequence[Path]) -> list[RankingData]:
@@ -80,13 +91,17 @@ def same_columns(parts: Sequence[RankingData], paths: Sequence[Path]) -> list[Ra
         parts: the data of the files, the training data first.
         paths: the files' paths, for errors.
     """
-    names, width = parts[0].feature_names, max(part.n_features for part in parts)
-    return [
-        (with_columns(part, names, path) if names else part)
-        if part.feature_names
-        else part.with_n_features(width)
-        for part, path in zip(parts, paths, strict=True)
-    ]
+    names = parts[0].feature_names
+    width = max(part.n_features for part in parts)
+    aligned = []
+    for part, path in zip(parts, paths, strict=True):
+        if part.feature_names is None:
+            aligned.append(part.with_n_features(width))
+        elif names is None:
+            aligned.append(part)
+        else:
+            aligned.append(with_columns(part, names, path))
+    return aligned
 
 
 def columns_of_model(
@@ -107,6 +122,10 @@ def columns_of_model(
             f"{path}: found {counted(data.n_features, 'feature')}; expected {n_features}, as in fit"
         )
     if data.n_features < n_features:
-        note = f"found {counted(data.n_features, 'feature')}, the model has {n_features}; the others are taken as 0"
-        warnings.warn(f"{path}: {note}", TautrankWarning, stacklevel=2)
+        warnings.warn(
+            f"{path}: found {counted(data.n_features, 'feature')}, the model has {n_features}; "
+            "the others are taken as 0",
+            TautrankWarning,
+            stacklevel=2,
+        )
     return data.with_n_features(n_features)

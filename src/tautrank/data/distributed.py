@@ -57,7 +57,8 @@ def read_distributed(
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> _ = (folder / "a.txt").write_text("2 qid:7 1:0.5\\n0 qid:7 1:0.25\\n")
     >>> _ = (folder / "b.txt").write_text("1 qid:7 1:0.5\\n0 qid:8 1:0.25\\n")
-    >>> with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster, Client(cluster) as client:
+    >>> workers = {"n_workers": 1, "processes": False, "dashboard_address": None}
+    >>> with LocalCluster(**workers) as cluster, Client(cluster) as client:
     ...     read_distributed(f"{folder}/*.txt", client=client)
     RankingData(2 queries, 4 documents, 1 features)
     """
@@ -100,7 +101,10 @@ def versions(*names: str) -> dict[str, str]:
     Args:
         names: the packages; by default those that must be the same on all workers to read data.
     """
-    return {name: str(importlib.import_module(name).__version__) for name in names or _SAME}
+    version_by_name = {}
+    for name in names or _SAME:
+        version_by_name[name] = str(importlib.import_module(name).__version__)
+    return version_by_name
 
 
 def check_versions(client: Any, *names: str) -> None:
@@ -111,18 +115,21 @@ def check_versions(client: Any, *names: str) -> None:
         names: as in `versions`.
     """
     try:
-        found = client.run(versions, *names)
+        versions_by_worker = client.run(versions, *names)
     except Exception as error:
-        found = f"a worker cannot run tautrank ({type(error).__name__}: {error})"
         needed = " and ".join(names) or f"tautrank {tautrank.__version__}"
-        raise DataError(f"client: {found}; expected workers with {needed}") from None
-    if not found:
+        raise DataError(
+            f"client: a worker cannot run tautrank ({type(error).__name__}: {error}); "
+            f"expected workers with {needed}"
+        ) from None
+    if not versions_by_worker:
         raise DataError("client: found a cluster without workers; expected at least one")
-    for worker, theirs in found.items():
-        for name, version in versions(*names).items():
-            if theirs[name] != version:
+    for name, our_version in versions(*names).items():
+        for worker, version_by_name in versions_by_worker.items():
+            version = version_by_name[name]
+            if version != our_version:
                 raise DataError(
-                    f"{worker}: found {name} {theirs[name]}; expected {version}, as here"
+                    f"{worker}: found {name} {version}; expected {our_version}, as here"
                 )
 
 
@@ -138,21 +145,23 @@ def connect(address: str, n: int, stack: ExitStack, option: str) -> Any:
     """
     dask = require("distributed", "a cluster needs Dask", "distributed")
     if address == LOCAL:
-        # Errors of workers are raised here too: their logs would say them again, with a traceback.
-        with_it = {
-            "threads_per_worker": 1,
-            "processes": True,
-            "dashboard_address": None,
-            "silence_logs": 50,
-        }
-        return stack.enter_context(
-            dask.Client(stack.enter_context(dask.LocalCluster(n_workers=n, **with_it)))
+        cluster = dask.LocalCluster(
+            n_workers=n,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            # Errors of workers are raised here too: their logs would repeat them, with a traceback.
+            silence_logs=50,
         )
-    how = "scheduler_file" if "://" not in address and Path(address).is_file() else "address"
+        stack.enter_context(cluster)
+        return stack.enter_context(dask.Client(cluster))
+
+    is_file = "://" not in address and Path(address).is_file()
+    place = {"scheduler_file" if is_file else "address": address}
     try:
-        return stack.enter_context(dask.Client(**{how: address}, timeout=_PATIENCE))
+        return stack.enter_context(dask.Client(**place, timeout=_PATIENCE))
     except (OSError, ValueError, TimeoutError) as error:
-        expected = "an address such as tcp://host:8786, a scheduler file, or local"
         raise OptionError(
-            f"{option}: found no scheduler at '{address}' ({error}); expected {expected}"
+            f"{option}: found no scheduler at '{address}' ({error}); "
+            "expected an address such as tcp://host:8786, a scheduler file, or local"
         ) from None

@@ -49,14 +49,14 @@ def check_stop(stop: Stop, options: LetorOptions, lines_before_have_qid: bool | 
     if stop.status == kernel.OK:
         return
     line_number = stop.n_lines_before + stop.text.count(b"\n", 0, stop.position) + 1
-    where = f"{stop.file}:{line_number}"
+    place = f"{stop.file}:{line_number}"
     line_start = stop.text.rfind(b"\n", 0, stop.position) + 1
     line = stop.text[line_start : stop.position + 2**16].partition(b"\n")[0]
     if _is_binary(line):
-        raise DataError(f"{where}: found binary data; expected LETOR text such as '2 qid:1 1:0.5'")
+        raise DataError(f"{place}: found binary data; expected LETOR text such as '2 qid:1 1:0.5'")
 
     before, after = line[: stop.position - line_start], line[stop.position - line_start :]
-    raise DataError(f"{where}: {_sentence(stop.status, _token(after), before, options)}")
+    raise DataError(f"{place}: {_sentence(stop.status, _token(after), before, options)}")
 
 
 def _with_qid_checked(stop: Stop, lines_before_have_qid: bool | None) -> Stop:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import itertools
 import lzma
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -44,52 +45,84 @@ def write_letor(data: RankingData, path: PathLike, *, zero_based: bool = False) 
     """
     check_words("data: the query id", checked_data("data", data).qids, "spaces or '#'")
     check_words("data: the document id", data.doc_ids)
-    first = 0 if zero_based else 1
+    first_index = 0 if zero_based else 1
     with atomic_write(path) as raw, _compressor(path_of(path), raw) as file:
-        for lines in _lines(data, first):
+        for lines in _lines_of_queries(data, first_index):
             file.write(lines)
 
 
 def _compressor(path: Path, raw: BinaryIO) -> AbstractContextManager[Any]:
+    """Return a file that compresses what is written to it as the ending of its name says."""
     suffix = path.suffix.lower()
     if suffix == ".gz":
         # No name and no time inside, so that the same data gives the same bytes.
         return gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0, compresslevel=6)
     if suffix == ".bz2":
         return bz2.BZ2File(raw, "wb")
-    return lzma.LZMAFile(raw, "wb") if suffix == ".xz" else nullcontext(raw)
+    if suffix == ".xz":
+        return lzma.LZMAFile(raw, "wb")
+    return nullcontext(raw)
 
 
-def _lines(data: RankingData, first: int) -> Iterator[bytes]:
-    """Yield the text of one query at a time."""
-    dense = isinstance(data.X, np.ndarray)
-    cells = "".join(f" {column + first}:%s" for column in range(data.n_features)) if dense else ""
-    for query in range(data.n_queries):
-        begin, end = int(data.offsets[query]), int(data.offsets[query + 1])
-        rows = data.X[begin:end]
-        ids = None if data.doc_ids is None else data.doc_ids[begin:end].tolist()
-        heads = [f"{label:.9g} qid:{data.qids[query]}" for label in data.labels[begin:end].tolist()]
-        if dense:
-            texts = [
-                head + cells % tuple(row)
-                for head, row in zip(heads, rows.astype(_TEXT).tolist(), strict=True)
-            ]
-        else:
-            texts = [
-                head
-                + _sparse_cells(rows, i, first, name_last=begin + i == 0 and data.n_features > 0)
-                for i, head in enumerate(heads)
-            ]
-        if ids is not None:
-            texts = [f"{text} #docid = {name}" for text, name in zip(texts, ids, strict=True)]
-        yield ("\n".join(texts) + "\n").encode() if texts else b""
+def _lines_of_queries(data: RankingData, first_index: int) -> Iterator[bytes]:
+    """Yield the lines of one query at a time.
+
+    Args:
+        data: what to write.
+        first_index: index of the first feature.
+    """
+    kind = _DenseText if isinstance(data.X, np.ndarray) else _SparseText
+    features = kind(data, first_index)
+    for query, qid in enumerate(data.qids):
+        start, end = data.offsets[query : query + 2].tolist()
+        labels = data.labels[start:end].tolist()
+        lines = []
+        for label, text in zip(labels, features.of_rows(start, end), strict=True):
+            lines.append(f"{label:.9g} qid:{qid}{text}")
+        if data.doc_ids is not None:
+            ids = data.doc_ids[start:end].tolist()
+            lines = [f"{line} #docid = {name}" for line, name in zip(lines, ids, strict=True)]
+        yield "".join(f"{line}\n" for line in lines).encode()
 
 
-def _sparse_cells(rows: Any, i: int, first: int, *, name_last: bool) -> str:
-    part = slice(rows.indptr[i], rows.indptr[i + 1])
-    cells = dict(
-        zip(rows.indices[part].tolist(), rows.data[part].astype(_TEXT).tolist(), strict=True)
-    )
-    if name_last:
-        cells.setdefault(rows.shape[1] - 1, "0.0")
-    return "".join(f" {column + first}:{text}" for column, text in sorted(cells.items()))
+class _DenseText:
+    """The features of dense data as text.
+
+    Args:
+        data: the data.
+        first_index: index of the first feature.
+    """
+
+    def __init__(self, data: RankingData, first_index: int) -> None:
+        self._X = data.X
+        self._first_index = first_index
+        indices = range(first_index, first_index + data.n_features)
+        self._template = "".join(f" {index}:%s" for index in indices)
+
+    def of_rows(self, start: int, end: int) -> list[str]:
+        """Return the text of each row."""
+        rows = self._X[start:end].astype(_TEXT).tolist()
+        return [self._template % tuple(row) for row in rows]
+
+
+class _SparseText(_DenseText):
+    """The stored features of CSR data as text."""
+
+    def of_rows(self, start: int, end: int) -> list[str]:
+        """Return the text of each row."""
+        rows = self._X[start:end]
+        bounds = rows.indptr.tolist()
+        columns = rows.indices.tolist()
+        values = rows.data.astype(_TEXT).tolist()
+        texts = []
+        for row, (first, last) in enumerate(itertools.pairwise(bounds)):
+            text_by_column = dict(zip(columns[first:last], values[first:last], strict=True))
+            is_first_line = start + row == 0
+            if is_first_line and rows.shape[1] > 0:
+                # The first line names the last feature, so that the number of columns is known.
+                text_by_column.setdefault(rows.shape[1] - 1, "0.0")
+            words = []
+            for column in sorted(text_by_column):
+                words.append(f" {column + self._first_index}:{text_by_column[column]}")
+            texts.append("".join(words))
+        return texts

@@ -149,7 +149,8 @@ class RankingData:
             where: what errors and warnings call the table.
 
         >>> import pandas as pd
-        >>> frame = pd.DataFrame({"label": [1, 0], "qid": [7, 7], "sku": ["a", "b"], "price": [3.5, 2.0]})
+        >>> prices = {"sku": ["a", "b"], "price": [3.5, 2.0]}
+        >>> frame = pd.DataFrame({"label": [1, 0], "qid": [7, 7], **prices})
         >>> RankingData.from_frame(frame, doc_id="sku").doc_ids.tolist()
         ['a', 'b']
         """
@@ -235,7 +236,8 @@ class RankingData:
         """Return a pandas frame of one row per document: qid, label, doc_id if there are ids, and
         the features.
 
-        >>> data = RankingData.from_arrays([[1.0], [2.0]], [1, 0], group=[2], feature_names=["bm25"])
+        >>> X = [[1.0], [2.0]]
+        >>> data = RankingData.from_arrays(X, [1, 0], group=[2], feature_names=["bm25"])
         >>> [*data.to_frame().columns]
         ['qid', 'label', 'bm25']
         """
@@ -499,7 +501,8 @@ class RankingData:
         """Count queries, documents, features, labels, list lengths, empty and constant queries,
         duplicate rows.
 
-        >>> print(RankingData.from_arrays([[1.0], [2.0], [2.0]], [0, 2, 1], group=[1, 2]).describe().empty_queries)
+        >>> data = RankingData.from_arrays([[1.0], [2.0], [2.0]], [0, 2, 1], group=[1, 2])
+        >>> data.describe().empty_queries
         1
         """
         return summarise(self.X, self.labels, self.offsets)
@@ -569,7 +572,8 @@ def checked_data(name: str, argument: object) -> RankingData:
 
     >>> checked_data("train", [1, 2])
     Traceback (most recent call last):
-    tautrank.errors.DataError: train: found list; expected RankingData (RankingData.from_arrays makes it of arrays)
+    tautrank.errors.DataError: train: found list;
+    expected RankingData (RankingData.from_arrays makes it of arrays)
     """
     if not isinstance(argument, RankingData):
         raise DataError(

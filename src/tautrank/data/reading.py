@@ -86,10 +86,10 @@ def read(
 
 def _check_letor_options(options: dict[str, Any]) -> None:
     """Raise an error about an option that `read_letor` does not have."""
-    known = [name for name in inspect.signature(read_letor).parameters if name != "paths"]
+    names = [*inspect.signature(read_letor).parameters][1:]
     for name in options:
-        if name not in known:
-            raise OptionError(unknown("option", name, known))
+        if name not in names:
+            raise unknown("option", name, names)
 
 
 def _refuse_columns(file: Path, columns: dict[str, Any]) -> None:
@@ -156,16 +156,22 @@ def read_scores(path: PathLike) -> F64:
     lines = read_lines(file)
     if not lines:
         raise DataError(f"{file}: found an empty file; expected one score per line")
-    scores = [finite_number(line) for line in lines]
-    if None in scores:
-        number = scores.index(None)
-        words = lines[number].split()
-        found = (
-            f"'{words[0][:40]}'"
-            if len(words) == 1
-            else f"{len(words)} columns"
-            if words
-            else "a blank line"
-        )
-        raise DataError(f"{file}:{number + 1}: found {found}; expected one finite score per line")
-    return np.array(scores, np.float64)
+    scores = np.empty(len(lines), np.float64)
+    for row, line in enumerate(lines):
+        score = finite_number(line)
+        if score is None:
+            raise DataError(
+                f"{file}:{row + 1}: found {_no_score(line)}; expected one finite score per line"
+            )
+        scores[row] = score
+    return scores
+
+
+def _no_score(line: str) -> str:
+    """Return what a line holds that is no score."""
+    words = line.split()
+    if not words:
+        return "a blank line"
+    if len(words) > 1:
+        return f"{len(words)} columns"
+    return f"'{words[0][:40]}'"

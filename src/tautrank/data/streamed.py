@@ -63,27 +63,40 @@ class StreamedRows:
         Args:
             n_jobs: threads that parse text.
         """
-        rows = max(1, _CHUNK // max(1, self.width))
+        n_rows = max(1, _CHUNK // max(1, self.width))
         for path, first, last in self.pieces:
-            file, at = Path(path), 0
-            if format_of_table(file) in IN_CHUNKS:
-                found: Iterator[Array] = table_chunks(file, self.names or (), rows)
-            else:
-                options = LetorOptions(
-                    **{**self.options, "n_features": self.width, "sparse": False}
-                )
-                found = letor_chunks(file, options, job_count(n_jobs), rows)
-            for chunk in found:
-                part = chunk[max(0, first - at) : max(0, last - at)]
-                at += len(chunk)
-                if len(part):
-                    yield part
-                if at >= last:
-                    break
-            if at < last:
-                raise DataError(
-                    f"{path}: found {counted(at, 'document')}; expected {last}, as there were before"
-                )
+            yield from self._rows_of_file(path, first, last, self._chunks_of(path, n_rows, n_jobs))
+
+    def _chunks_of(self, path: str, n_rows: int, n_jobs: int | None) -> Iterator[Array]:
+        """Read all rows of a file, about so many at a time."""
+        file = Path(path)
+        if format_of_table(file) in IN_CHUNKS:
+            return table_chunks(file, self.names or (), n_rows)
+        options = {**self.options, "n_features": self.width, "sparse": False}
+        return letor_chunks(file, LetorOptions(**options), job_count(n_jobs), n_rows)
+
+    def _rows_of_file(
+        self, path: str, first: int, last: int, chunks: Iterator[Array]
+    ) -> Iterator[Array]:
+        """Yield a range of the rows of a file.
+
+        Args:
+            path: the file.
+            first: the first row to yield.
+            last: the row after the last one to yield.
+            chunks: all rows of the file.
+        """
+        n_read = 0
+        for chunk in chunks:
+            rows = chunk[max(0, first - n_read) : max(0, last - n_read)]
+            n_read += len(chunk)
+            if len(rows):
+                yield rows
+            if n_read >= last:
+                return
+        raise DataError(
+            f"{path}: found {counted(n_read, 'document')}; expected {last}, as there were before"
+        )
 
     def take(self, rows: I64, n_jobs: int | None = None) -> Array:
         """Return some rows.
@@ -92,12 +105,13 @@ class StreamedRows:
             rows: their numbers, ascending.
             n_jobs: threads that parse text.
         """
-        found, at = [np.empty((0, self.width), np.float32)], 0
+        parts = [np.empty((0, self.width), np.float32)]
+        n_read = 0
         for chunk in self.chunks(n_jobs):
-            first, last = np.searchsorted(rows, (at, at + len(chunk)))
-            found.append(chunk[rows[first:last] - at])
-            at += len(chunk)
-        return np.concatenate(found)
+            first, last = np.searchsorted(rows, (n_read, n_read + len(chunk)))
+            parts.append(chunk[rows[first:last] - n_read])
+            n_read += len(chunk)
+        return np.concatenate(parts)
 
     def read(self) -> Array:
         """Return all rows as one array."""
@@ -105,19 +119,22 @@ class StreamedRows:
 
     def __getitem__(self, key: Any) -> StreamedRows:
         if isinstance(key, tuple) and self.names is not None:  # columns in another order
-            chosen = tuple(self.names[column] for column in key[1])
-            return replace(self, names=chosen, width=len(chosen))
+            names = tuple(self.names[column] for column in key[1])
+            return replace(self, names=names, width=len(names))
         if not isinstance(key, slice):
             raise OptionError(
-                "queries: data in files is read in order; expected a range of queries, or data in memory"
+                "queries: data in files is read in order; "
+                "expected a range of queries, or data in memory"
             )
         start, stop, _ = key.indices(self.shape[0])
-        pieces, at = [], 0
+        pieces = []
+        n_before = 0  # rows of the pieces before this one
         for path, first, last in self.pieces:
-            low, high = max(first, first + start - at), min(last, first + stop - at)
-            if low < high:
-                pieces.append((path, low, high))
-            at += last - first
+            first_kept = max(first, first + start - n_before)
+            last_kept = min(last, first + stop - n_before)
+            if first_kept < last_kept:
+                pieces.append((path, first_kept, last_kept))
+            n_before += last - first
         return replace(self, pieces=tuple(pieces))
 
     def copy(self) -> StreamedRows:
@@ -164,12 +181,9 @@ def read_streamed(
     [[[0.5, 0.0, 1.0], [0.0, 0.25, 0.0], [1.0, 0.0, 0.0]]]
     """
     files = files_of(paths)
-    return joined(
-        [scan(file, options) for file in files],
-        files,
-        options,
-        None if memory is None else n_bytes(memory),
-    )
+    limit = None if memory is None else n_bytes(memory)
+    scans = [scan(file, options) for file in files]
+    return joined(scans, files, options, limit)
 
 
 def n_bytes(memory: Any) -> int:
@@ -181,10 +195,11 @@ def n_bytes(memory: Any) -> int:
     >>> n_bytes("3G") == 3 * 2**30
     True
     """
-    found = re.fullmatch(r"(\d+\.?\d*) *([KMGT]?)(i?B)?", str(memory).strip(), re.I)
-    if found is None:
+    size = re.fullmatch(r"(\d+\.?\d*) *([KMGT]?)(i?B)?", str(memory).strip(), re.I)
+    if size is None:
         raise OptionError(f"memory: found '{memory}'; expected a size such as 3G or 500M")
-    return int(float(found[1]) * 2 ** _UNITS[found[2].upper()])
+    number, unit, _ = size.groups()
+    return int(float(number) * 2 ** _UNITS[unit.upper()])
 
 
 def files_of(paths: PathLike | Sequence[PathLike]) -> list[str]:
@@ -194,19 +209,25 @@ def files_of(paths: PathLike | Sequence[PathLike]) -> list[str]:
         paths: one or several.
     """
     files: list[str] = []
-    for path in map(str, paths_of(paths)):
-        found = (
-            [path] if os.path.exists(path) or not glob.has_magic(path) else sorted(glob.glob(path))
-        )
-        if not found:
-            raise DataError(f"{path}: no file has such a name; expected at least one")
-        files += found
+    for path in paths_of(paths):
+        files += _matching_files(str(path))
     for file in files:
         file_format = format_of_table(Path(file))
         if file_format is not None and file_format not in IN_CHUNKS:
+            kind = ending(Path(file)).removeprefix(".").upper()
             raise DataError(
-                f"{file}: {ending(Path(file))[1:].upper()} is not read in chunks; expected Parquet, Arrow or LETOR text"
+                f"{file}: {kind} is not read in chunks; expected Parquet, Arrow or LETOR text"
             )
+    return files
+
+
+def _matching_files(path: str) -> list[str]:
+    """Return the files that a path or pattern names, in the order of their names."""
+    if os.path.exists(path) or not glob.has_magic(path):
+        return [path]
+    files = sorted(glob.glob(path))
+    if not files:
+        raise DataError(f"{path}: no file has such a name; expected at least one")
     return files
 
 
@@ -221,10 +242,16 @@ def scan(path: str, options: Mapping[str, Any]) -> ParsedArrays:
     if format_of_table(file) in IN_CHUNKS:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".* scattered ")
-            found = scan_table(file, **options)
-        names = found.feature_names or ()
-        _check_adjacent(path, Queries(found.offsets, found.qids, found.source_rows))
-        return ParsedArrays(found.labels, found.offsets[:-1], found.qids, len(names), names=names)
+            table = scan_table(file, **options)
+        _check_adjacent(path, Queries(table.offsets, table.qids, table.source_rows))
+        names = table.feature_names or ()
+        return ParsedArrays(
+            labels=table.labels,
+            starts=table.offsets[:-1],
+            tokens=table.qids,
+            width=len(names),
+            names=names,
+        )
     parsed = parse_letor(file, LetorOptions(**options), job_count(None))
     if not parsed.tokens:
         raise DataError(f"{file}:1: no 'qid:' in the file; expected one in every line")
@@ -245,46 +272,72 @@ def joined(
         options: options of the readers.
         memory: bytes that a training may use.
     """
-    known = scans[0].names
-    for file, each in zip(files, scans, strict=True):
-        if (each.names is None) != (known is None):
-            raise DataError(
-                f"{file}: found another kind of file than {files[0]}; expected all text, or all tables"
-            )
-        if each.names != known:
-            odd = sorted(set(each.names or ()) ^ set(known or ()))
-            found = (
-                f"column '{odd[0]}' in only one of the two"
-                if odd
-                else "the same columns in another order"
-            )
-            raise DataError(
-                f"{file}: found {found}, this file and {files[0]}; expected the same columns in all files"
-            )
+    for parsed, file in zip(scans, files, strict=True):
+        _check_same_columns(parsed, scans[0], file, files[0])
     labels, queries = joined_files(scans, None)
     _check_adjacent(name_of_files(files), queries)
-    pieces = tuple(
-        (os.path.abspath(file), 0, each.labels.size)
-        for file, each in zip(files, scans, strict=True)
+
+    names = scans[0].names
+    is_text = not names
+    rows = StreamedRows(
+        pieces=tuple(
+            (os.path.abspath(file), 0, parsed.labels.size)
+            for file, parsed in zip(files, scans, strict=True)
+        ),
+        width=max(parsed.width for parsed in scans),
+        names=names,
+        options=options if is_text else {},
+        memory=memory,
     )
-    X = StreamedRows(
-        pieces, max(each.width for each in scans), known, {} if known else options, memory
+    return RankingData(rows, labels, queries.offsets, queries.qids, names)
+
+
+def _check_same_columns(
+    parsed: ParsedArrays, first: ParsedArrays, file: str, first_file: str
+) -> None:
+    """Raise an error about a file that has other columns than the first one.
+
+    Args:
+        parsed, first: what the two files hold.
+        file, first_file: their paths.
+    """
+    if (parsed.names is None) != (first.names is None):
+        raise DataError(
+            f"{file}: found another kind of file than {first_file}; "
+            "expected all text, or all tables"
+        )
+    if parsed.names == first.names:
+        return
+    in_one = sorted(set(parsed.names or ()) ^ set(first.names or ()))
+    difference = "the same columns in another order"
+    if in_one:
+        difference = f"column '{in_one[0]}' in only one of the two"
+    raise DataError(
+        f"{file}: found {difference}, this file and {first_file}; "
+        "expected the same columns in all files"
     )
-    return RankingData(X, labels, *queries[:2], known)
 
 
 def _check_adjacent(where: str, queries: Queries) -> None:
-    """Refuse rows of a query that are scattered."""
-    offsets, qids, order = queries
-    if order is None:
+    """Raise an error about queries whose rows are scattered.
+
+    Args:
+        where: what has the rows, for the error.
+        queries: the queries.
+    """
+    if queries.order is None:
         return
-    query = query_of(offsets)
-    gaps = (np.diff(order) != 1) & (np.diff(query) == 0)
-    if gaps.any():
-        scattered = qids[np.unique(query[1:][gaps])]
-        listed = ", ".join(map(str, scattered[:5])) + (", ..." if scattered.size > 5 else "")
-        found = f"documents of {counted(scattered.size, 'query')} are scattered (qid {listed})"
-        expected = (
-            "those of a query next to each other (it may go on at the start of the next file)"
-        )
-        raise DataError(f"{where}: {found}; expected {expected}")
+    query_of_row = query_of(queries.offsets)
+    is_same_query = np.diff(query_of_row) == 0
+    is_gap = is_same_query & (np.diff(queries.order) != 1)
+    if not is_gap.any():
+        return
+    scattered = queries.qids[np.unique(query_of_row[1:][is_gap])]
+    listed = ", ".join(str(qid) for qid in scattered[:5])
+    if scattered.size > 5:
+        listed += ", ..."
+    raise DataError(
+        f"{where}: documents of {counted(scattered.size, 'query')} are scattered (qid {listed}); "
+        "expected those of a query next to each other "
+        "(it may go on at the start of the next file)"
+    )

@@ -57,28 +57,27 @@ class DataSummary:
         if self.labels is not None:
             result["labels"] = {f"{label:g}": count for label, count in self.labels.items()}
         shortest, median, mean, longest = self.list_length
-        result["list_length"] = {"min": shortest, "median": median, "mean": mean, "max": longest}
+        result["list_length"] = {
+            "min": shortest,
+            "median": median,
+            "mean": mean,
+            "max": longest,
+        }
         result["label_range"] = list(self.label_range)
         return result
 
     def rows(self) -> list[tuple[str, str]]:
         """Return (name, value) pairs as readable text."""
         shortest, median, mean, longest = self.list_length
-        low, high = self.label_range
-        n = max(1, self.documents)
-        counts = [
-            f"{label:g}: {count:,} ({count / n:.1%})"
-            for label, count in (self.labels or {}).items()
-        ]
-        labels = f"{low:g} to {high:g}" if self.labels is None else "  ".join(counts)
-        contradicting = (
-            f" ({self.contradicting_rows:,} with another label)" if self.contradicting_rows else ""
-        )
+        sparse = " (sparse)" if self.sparse else ""
+        contradicting = ""
+        if self.contradicting_rows:
+            contradicting = f" ({self.contradicting_rows:,} with another label)"
         return [
             ("queries", f"{self.queries:,}"),
             ("documents", f"{self.documents:,}"),
-            ("features", f"{self.features:,}" + (" (sparse)" if self.sparse else "")),
-            ("labels", labels),
+            ("features", f"{self.features:,}{sparse}"),
+            ("labels", self._labels_text()),
             ("list length", f"{shortest:,} to {longest:,}, median {median:g}, mean {mean:.1f}"),
             ("empty queries", f"{self.empty_queries:,} (no label > 0)"),
             ("constant queries", f"{self.constant_queries:,} (all labels equal)"),
@@ -87,6 +86,17 @@ class DataSummary:
             ("constant features", f"{self.constant_features:,}"),
             ("density", f"{self.density:.1%}"),
         ]
+
+    def _labels_text(self) -> str:
+        """Return the labels with their shares, or their range where there are many."""
+        if self.labels is None:
+            lowest, highest = self.label_range
+            return f"{lowest:g} to {highest:g}"
+        texts = []
+        for label, count in self.labels.items():
+            share = count / max(1, self.documents)
+            texts.append(f"{label:g}: {count:,} ({share:.1%})")
+        return "  ".join(texts)
 
     def _repr_html_(self) -> str:
         return self._table().to_html(titles=False)
@@ -110,24 +120,33 @@ def summarise(X: Any, labels: F32, offsets: I64) -> DataSummary:
     highest, lowest = _extreme_labels(labels, offsets)
     duplicate_rows, contradicting_rows = _duplicates(X, labels, offsets)
     is_dense = isinstance(X, np.ndarray)
-    entries = X if is_dense else X.data
+    stored = X if is_dense else X.data
+    n_missing = sum(int(np.isnan(piece).sum()) for piece in _pieces(stored))
     n_documents, n_features = X.shape
+    n_entries = max(1, n_documents * n_features)
     return DataSummary(
         queries=offsets.size - 1,
         documents=n_documents,
         features=n_features,
         labels=_label_counts(labels),
-        label_range=(float(labels.min()), float(labels.max())) if labels.size else (0.0, 0.0),
+        label_range=_label_range(labels),
         list_length=_list_lengths(offsets),
         empty_queries=int(np.count_nonzero(highest == 0)),
         constant_queries=int(np.count_nonzero(highest == lowest)),
         duplicate_rows=duplicate_rows,
         contradicting_rows=contradicting_rows,
-        missing_values=sum(int(np.isnan(part).sum()) for part in _pieces(entries)),
+        missing_values=n_missing,
         constant_features=_constant_features(X),
         sparse=not is_dense,
-        density=int(np.count_nonzero(entries)) / max(1, n_documents * n_features),
+        density=int(np.count_nonzero(stored)) / n_entries,
     )
+
+
+def _label_range(labels: F32) -> tuple[float, float]:
+    """Return the smallest and the largest label, 0 where there are none."""
+    if not labels.size:
+        return 0.0, 0.0
+    return float(labels.min()), float(labels.max())
 
 
 def _label_counts(labels: F32) -> dict[float, int] | None:
@@ -166,30 +185,37 @@ def _pieces(X: Array) -> list[Array]:
 
 
 def _constant_features(X: Any) -> int:
-    if X.shape[0] == 0:
-        return int(X.shape[1])
+    """Return the number of columns that have a single value, or only missing ones."""
+    n_documents, n_features = X.shape
+    if n_documents == 0:
+        return int(n_features)
+    highest, lowest = X.max(axis=0), X.min(axis=0)
     if isinstance(X, np.ndarray):
-        same = (X.max(axis=0) == X.min(axis=0)) | np.isnan(np.fmax.reduce(X, axis=0))
+        is_all_missing = np.isnan(np.fmax.reduce(X, axis=0))
+        is_constant = (highest == lowest) | is_all_missing
     else:
-        same = X.max(axis=0).toarray() == X.min(axis=0).toarray()
-    return int(np.count_nonzero(same))
+        is_constant = highest.toarray() == lowest.toarray()
+    return int(np.count_nonzero(is_constant))
 
 
 def _row_hashes(X: Any) -> npt.NDArray[np.uint64]:
     """Return two 64-bit hashes per row from the bits of its entries, so that other rows have other
     hashes.
     """
-    weights = np.random.default_rng(0).integers(
-        2**64, size=(X.shape[1], 2), dtype=np.uint64
-    ) | np.uint64(1)
+    rng = np.random.default_rng(0)
+    weights = rng.integers(2**64, size=(X.shape[1], 2), dtype=np.uint64)
+    weights |= np.uint64(1)  # odd, so that no bit of an entry is lost
     if isinstance(X, np.ndarray):
-        return np.concatenate([_bits(part) @ weights for part in _pieces(X)])
-    return np.asarray(type(X)((_bits(X.data), X.indices, X.indptr), X.shape) @ weights)
+        return np.concatenate([_bits(piece) @ weights for piece in _pieces(X)])
+    bits = type(X)((_bits(X.data), X.indices, X.indptr), X.shape)
+    return np.asarray(bits @ weights)
 
 
 def _bits(values: Array) -> npt.NDArray[np.uint64]:
+    """Return the bits of floats as whole numbers."""
     positive = values + np.float32(0)  # makes -0 and 0 the same bits
-    return positive.view(np.uint32 if values.itemsize == 4 else np.uint64).astype(np.uint64)
+    kind = np.uint32 if values.itemsize == 4 else np.uint64
+    return positive.view(kind).astype(np.uint64)
 
 
 def _duplicates(X: Any, labels: F32, offsets: I64) -> tuple[int, int]:
@@ -200,10 +226,12 @@ def _duplicates(X: Any, labels: F32, offsets: I64) -> tuple[int, int]:
     if n_documents == 0 or n_features == 0:
         return 0, 0
 
-    keys = np.column_stack([query_of(offsets).astype(np.uint64), _row_hashes(X)])
+    queries = query_of(offsets).astype(np.uint64)
+    keys = np.column_stack([queries, _row_hashes(X)])
     order = np.lexsort(keys.T)  # stable: earlier documents come first among equals
-    repeats_last = (keys[order[1:]] == keys[order[:-1]]).all(axis=1)
-    is_duplicate = np.append(False, repeats_last)
+    ordered = keys[order]
+    equals_last = (ordered[1:] == ordered[:-1]).all(axis=1)
+    is_duplicate = np.append(False, equals_last)
 
     run_start = np.where(is_duplicate, 0, np.arange(n_documents))
     first_of_run = order[np.maximum.accumulate(run_start)]

@@ -40,6 +40,7 @@ _READERS = {
     JSON_LINES: ("json", "read_json"),
 }
 _FIRST_BYTES = {b"PAR1": PARQUET, b"ARROW1": ARROW}
+_ROWS_AT_ONCE = 2**20
 SEPARATORS = {",": "commas", ";": "';'", "\t": "tabs", "|": "'|'"}
 
 
@@ -162,21 +163,36 @@ def scan_table(path: Path, **columns: Any) -> RankingData:
         path: the file.
         **columns: as in `read_parquet`.
     """
-    Table, file = _pyarrow("pyarrow").Table, _opened(path)
-    schema = _schema(file)
-    row = Table.from_batches(list(itertools.islice(_batches(file, schema.names, 1), 1)), schema)
-    first = RankingData.from_frame(row, where=str(path), **columns)
-    names = first.feature_names or ()
-    if first.categories:
-        found = f"column '{min(first.categories)}' holds categories"
-        raise DataError(f"{path}: {found}; expected numbers, or data in memory")
-    kept = {"label": "label", "qid": "qid", **columns}
-    read = [name for name in (kept["label"], kept["qid"], names[0]) if name in schema.names]
+    file = _opened(path)
+    names = _names_of_features(file, path, columns)
+
+    # All rows of the first feature alone: features are read later.
+    label, qid = columns.get("label", "label"), columns.get("qid", "qid")
+    to_read = [name for name in (label, qid, names[0]) if name in _schema(file).names]
     columns |= {"features": names[:1], "drop": ()}
-    rest = RankingData.from_frame(
-        Table.from_batches(_batches(file, read, 2**20)), where=str(path), **columns
-    )
-    return replace(rest, feature_names=names)
+    table = _pyarrow("pyarrow").Table.from_batches(_batches(file, to_read, _ROWS_AT_ONCE))
+    data = RankingData.from_frame(table, where=str(path), **columns)
+    return replace(data, feature_names=names)
+
+
+def _names_of_features(file: Any, path: Path, columns: dict[str, Any]) -> tuple[str, ...]:
+    """Return the names of the features of a Parquet or Arrow file, found in its first row.
+
+    Args:
+        file: the opened file.
+        path: its path, for errors.
+        columns: as in `read_parquet`.
+    """
+    schema = _schema(file)
+    first_row = list(itertools.islice(_batches(file, schema.names, 1), 1))
+    table = _pyarrow("pyarrow").Table.from_batches(first_row, schema)
+    data = RankingData.from_frame(table, where=str(path), **columns)
+    if data.categories:
+        raise DataError(
+            f"{path}: column '{min(data.categories)}' holds categories; "
+            "expected numbers, or data in memory"
+        )
+    return data.feature_names or ()
 
 
 def table_chunks(path: Path, names: Sequence[str], rows: int) -> Iterator[Array]:
@@ -187,8 +203,9 @@ def table_chunks(path: Path, names: Sequence[str], rows: int) -> Iterator[Array]
         names: names of the columns.
         rows: number of rows to yield at a time, at most.
     """
+    Table = _pyarrow("pyarrow").Table
     for batch in _batches(_opened(path), list(names), rows):
-        yield checked_features(_pyarrow("pyarrow").Table.from_batches([batch]))[0]
+        yield checked_features(Table.from_batches([batch])).X
 
 
 def _opened(path: Path) -> Any:
@@ -200,19 +217,27 @@ def _opened(path: Path) -> Any:
 
 
 def _schema(file: Any) -> Any:
-    return getattr(file, "schema_arrow", None) or file.schema
+    """Return the names and types of the columns of a Parquet or Arrow file."""
+    return file.schema_arrow if hasattr(file, "schema_arrow") else file.schema
 
 
 def _batches(file: Any, columns: list[str], rows: int) -> Iterator[Any]:
     """Yield some columns of a Parquet or Arrow file, at most so many rows at a time."""
+    for part in _parts_of_file(file, columns, rows):
+        for start in range(0, part.num_rows, rows):
+            yield part.select(columns).slice(start, rows)
+
+
+def _parts_of_file(file: Any, columns: list[str], rows: int) -> Iterator[Any]:
+    """Yield the record batches of an Arrow file, or those of each row group of a Parquet file."""
     is_arrow = hasattr(file, "get_batch")
-    for number in range(file.num_record_batches if is_arrow else file.num_row_groups):
-        # One after the other: PyArrow keeps what it has read for one iterator.
-        for batch in (
-            [file.get_batch(number)] if is_arrow else file.iter_batches(rows, [number], columns)
-        ):
-            for start in range(0, batch.num_rows, rows):
-                yield batch.select(columns).slice(start, rows)
+    if is_arrow:
+        for number in range(file.num_record_batches):
+            yield file.get_batch(number)
+        return
+    # One group after the other: PyArrow keeps what it has read for one iterator.
+    for number in range(file.num_row_groups):
+        yield from file.iter_batches(rows, [number], columns)
 
 
 def _check_header(file: Path, names: Sequence[str], separator: str) -> None:

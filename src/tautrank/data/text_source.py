@@ -48,15 +48,6 @@ def ending(path: Path) -> str:
     return next((suffix for suffix in reversed(endings) if suffix not in COMPRESSED_ENDINGS), "")
 
 
-@functools.lru_cache(maxsize=4)
-def _piped(path: str, pipe: int) -> bytes:
-    """Return what a pipe holds, which can be read only once: a file is opened several times, to see
-    what it is.
-    """
-    with nullcontext(sys.stdin.buffer) if path == STANDARD else open(path, "rb") as file:
-        return file.read()
-
-
 class TextSource:
     """A readable file whose compression has been undone; its errors name the file in one
     sentence.
@@ -64,40 +55,33 @@ class TextSource:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._compression: str | None = None
         try:
-            # A pipe of the shell, such as `<(zcat run.gz)`; one with a name of its own is another
-            # at each opening.
-            in_shell = str(path).startswith(("/dev/", "/proc/")) and path.is_fifo()
-            pipe = 0 if str(path) == STANDARD else path.stat().st_ino if in_shell else None
-            self._raw: Any
-            if pipe is None:
-                self._raw = open(path, "rb")  # noqa: SIM115
-            else:
-                self._raw = io.BytesIO(_piped(str(path), pipe))
-            # Of a pipe `peek` would see only what was written first.
-            head = self._start = self._raw.read(6)
-            if self._raw.seekable():
-                self._raw.seek(0)
-                self._start = b""
+            self._raw = _opened(path)
+            self._start = self._raw.read(6)
         except OSError as error:
-            folder = "is a directory; expected a file (tautrank.data.read_folder reads a data set's folder)"
-            known: dict[type[OSError], str] = {
-                FileNotFoundError: "no such file",
-                IsADirectoryError: folder,
-            }
-            raise DataError(
-                f"{path}: {known.get(type(error), f'cannot be opened ({error.strerror})')}"
-            ) from None
-        self._stream: Any = self._raw
-        for magic, (name, opener) in _COMPRESSED.items():
-            if head.startswith(magic):
-                packed = io.BytesIO(head + self._raw.read()) if self._start else self._raw
-                self._compression, self._stream, self._start = name, opener(packed), b""
-        for magic, what in _UNREADABLE.items():
-            if head.startswith(magic):
+            raise DataError(f"{path}: {_reason(error)}") from None
+        for first_bytes, content in _UNREADABLE.items():
+            if self._start.startswith(first_bytes):
                 self._raw.close()
-                raise DataError(f"{path}: is {what}")
+                raise DataError(f"{path}: is {content}")
+        self._compression: str | None = None
+        self._stream: Any = self._raw
+        for first_bytes, (name, opener) in _COMPRESSED.items():
+            if self._start.startswith(first_bytes):
+                self._compression = name
+                self._stream = opener(self._rewound())
+                return
+        if self._raw.seekable():
+            self._rewound()
+
+    def _rewound(self) -> BinaryIO:
+        """Return the file from its first byte on."""
+        start = self._start
+        self._start = b""
+        if self._raw.seekable():
+            self._raw.seek(0)
+            return self._raw
+        return io.BytesIO(start + self._raw.read())
 
     def __enter__(self) -> TextSource:
         return self
@@ -122,12 +106,14 @@ class TextSource:
             text = self._read(size)
 
     def _read(self, size: int) -> bytes:
+        """Return so many bytes and the rest of the last line."""
         try:
-            text, rest = self._stream.read(size), self._stream.readline(LONGEST_LINE)
+            text = self._stream.read(size)
+            rest_of_line = self._stream.readline(LONGEST_LINE)
         except EOFError:
-            expected = "a complete file (is it truncated?)"
             raise DataError(
-                f"{self.path}: the {self._compression} data ends too early; expected {expected}"
+                f"{self.path}: the {self._compression} data ends too early; "
+                "expected a complete file (is it truncated?)"
             ) from None
         except (zlib.error, lzma.LZMAError, OSError) as error:
             if self._compression is None:
@@ -135,17 +121,56 @@ class TextSource:
             raise DataError(
                 f"{self.path}: the {self._compression} data is damaged ({error})"
             ) from None
-        if len(rest) == LONGEST_LINE:
-            found = f"a line is longer than {LONGEST_LINE // 2**20} MiB"
+        if len(rest_of_line) == LONGEST_LINE:
             raise DataError(
-                f"{self.path}: {found}; expected lines of text (is this a binary file?)"
+                f"{self.path}: a line is longer than {LONGEST_LINE // 2**20} MiB; "
+                "expected lines of text (is this a binary file?)"
             )
-        return bytes(text + rest)
+        return bytes(text + rest_of_line)
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Open a file, or what a pipe holds."""
+    if str(path) == STANDARD:
+        return io.BytesIO(_piped(STANDARD, 0))
+    # A pipe of the shell, such as `<(zcat run.gz)`; one with a name of its own is another at each
+    # opening.
+    is_in_shell = str(path).startswith(("/dev/", "/proc/"))
+    if is_in_shell and path.is_fifo():
+        return io.BytesIO(_piped(str(path), path.stat().st_ino))
+    return open(path, "rb")
+
+
+@functools.lru_cache(maxsize=4)
+def _piped(path: str, pipe: int) -> bytes:
+    """Return what a pipe holds, which can be read only once: a file is opened several times, to see
+    what it is.
+
+    Args:
+        path: the pipe, or ``-``.
+        pipe: tells pipes apart that have the same path one after the other.
+    """
+    with nullcontext(sys.stdin.buffer) if path == STANDARD else open(path, "rb") as file:
+        return file.read()
+
+
+def _reason(error: OSError) -> str:
+    """Return why a file cannot be opened."""
+    if isinstance(error, FileNotFoundError):
+        return "no such file"
+    if isinstance(error, IsADirectoryError):
+        return (
+            "is a directory; expected a file (tautrank.data.read_folder reads a data set's folder)"
+        )
+    return f"cannot be opened ({error.strerror})"
 
 
 def first_file(candidates: Iterable[Path]) -> Path | None:
     """Return the first of these paths that is a file; None if none of them is."""
-    return next((path for path in candidates if path.is_file()), None)
+    for path in candidates:
+        if path.is_file():
+            return path
+    return None
 
 
 def require_files(*paths: Path) -> None:
@@ -170,19 +195,24 @@ def read_text(path: Path) -> bytes:
     """
     with TextSource(path) as source:
         content = b"".join(source.blocks(2**20))
-    found, at = "binary data; expected text", content.find(0)
     if not content.isascii():
         try:
             content.decode("utf-8")
         except UnicodeDecodeError as error:
-            found, at = (
-                "bytes that are not UTF-8; expected text (is this a binary file?)",
-                error.start,
-            )
-    if at >= 0:
-        line = content.count(b"\n", 0, at) + 1
-        raise DataError(f"{path}:{line}: found {found}")
+            line = _line_number(content, error.start)
+            raise DataError(
+                f"{path}:{line}: found bytes that are not UTF-8; "
+                "expected text (is this a binary file?)"
+            ) from None
+    if b"\0" in content:
+        line = _line_number(content, content.index(b"\0"))
+        raise DataError(f"{path}:{line}: found binary data; expected text")
     return content
+
+
+def _line_number(content: bytes, position: int) -> int:
+    """Return the number of the line that holds a byte."""
+    return content.count(b"\n", 0, position) + 1
 
 
 def first_line(path: Path) -> str:

@@ -12,13 +12,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tautrank.arrays import (
+    F32,
     F64,
     FINITE_OR_MISSING,
+    I64,
     Bools,
     check_each,
     flat_numbers,
@@ -50,9 +52,7 @@ def read_run(path: PathLike) -> Named:
     >>> read_run(file)
     {'q1': {'d1': 9.5, 'd2': 8.0}}
     """
-    return _read(
-        path_of(path), RUN_COLUMNS, 4, "score", "a TREC run has 'qid Q0 docno rank score tag'"
-    )
+    return _RUN.read(path_of(path))
 
 
 def read_qrels(path: PathLike) -> Named:
@@ -64,9 +64,65 @@ def read_qrels(path: PathLike) -> Named:
     >>> read_qrels(file)
     {'q1': {'d1': 2.0, 'd9': 1.0}}
     """
-    return _read(
-        path_of(path), QRELS_COLUMNS, 3, "relevance", "qrels have 'qid iteration docno relevance'"
-    )
+    return _QRELS.read(path_of(path))
+
+
+class _Format(NamedTuple):
+    """How lines of words hold a number: the query first, the document third.
+
+    Attributes:
+        n_columns: number of words per line.
+        value_column: the position of the number.
+        value: what the number is.
+        shape: a sentence about the columns, for errors.
+    """
+
+    n_columns: int
+    value_column: int
+    value: str
+    shape: str
+
+    def read(self, file: Path) -> Named:
+        """Read the numbers of a file by query and document."""
+        numbers_by_query: Named = {}
+        for line, text in enumerate(io.BytesIO(read_text(file)), 1):
+            words = text.split()
+            if words:
+                self._add(words, numbers_by_query, f"{file}:{line}")
+        if not numbers_by_query:
+            raise DataError(
+                f"{file}: found an empty file; "
+                f"expected lines of {self.n_columns} columns ({self.shape})"
+            )
+        return numbers_by_query
+
+    def _add(self, words: list[bytes], numbers_by_query: Named, where: str) -> None:
+        """Add the number of a line.
+
+        Args:
+            words: the words of the line.
+            numbers_by_query: what it is added to.
+            where: file and line, for errors.
+        """
+        if len(words) != self.n_columns:
+            raise DataError(
+                f"{where}: found {len(words)} columns; expected {self.n_columns} ({self.shape})"
+            )
+        qid, name = words[0].decode(), words[2].decode()
+        word = words[self.value_column].decode()
+        number = finite_number(word)
+        if number is None:
+            raise DataError(f"{where}: found {self.value} '{word}'; expected a finite number")
+        number_by_document = numbers_by_query.setdefault(qid, {})
+        if name in number_by_document:
+            raise DataError(
+                f"{where}: document '{name}' of query '{qid}' is repeated; expected it once"
+            )
+        number_by_document[name] = number
+
+
+_RUN = _Format(RUN_COLUMNS, 4, "score", "a TREC run has 'qid Q0 docno rank score tag'")
+_QRELS = _Format(QRELS_COLUMNS, 3, "relevance", "qrels have 'qid iteration docno relevance'")
 
 
 def run_lines(qid: Any, name: Any, rank: Any, score: Any, tag: str) -> str:
@@ -82,21 +138,24 @@ def run_lines(qid: Any, name: Any, rank: Any, score: Any, tag: str) -> str:
     """
     check_words("qid", qid)
     check_words("doc_ids: the document id", name)
-    columns = qid.tolist(), name.tolist(), rank.tolist(), score.tolist()
-    _check_once(*columns[:2])
-    lines = (
-        f"{qid} Q0 {name} {rank} {score!r} {tag}\n"
-        for qid, name, rank, score in zip(*columns, strict=True)
-    )
+    qids, names = qid.tolist(), name.tolist()
+    _check_once(qids, names)
+    lines = []
+    for query, document, place, value in zip(
+        qids, names, rank.tolist(), score.tolist(), strict=True
+    ):
+        lines.append(f"{query} Q0 {document} {place} {value!r} {tag}\n")
     return "".join(lines)
 
 
 def _check_once(qids: Sequence[Any], names: Sequence[str]) -> None:
-    if repeated := [pair for pair, n in Counter(zip(qids, names, strict=True)).items() if n > 1]:
-        qid, name = repeated[0]
-        raise DataError(
-            f"doc_ids: document '{name}' of query '{qid}' is repeated; expected it once"
-        )
+    """Raise an error about the first document that is there twice for a query."""
+    n_times = Counter(zip(qids, names, strict=True))
+    for (qid, name), times in n_times.items():
+        if times > 1:
+            raise DataError(
+                f"doc_ids: document '{name}' of query '{qid}' is repeated; expected it once"
+            )
 
 
 def csv_lines(qid: Any, name: Any, rank: Any, score: Any) -> str:
@@ -109,61 +168,31 @@ def csv_lines(qid: Any, name: Any, rank: Any, score: Any) -> str:
     return csv_text([("qid", "doc", "rank", "score"), *rows])
 
 
-def _read(file: Path, columns: int, value_column: int, value: str, shape: str) -> Named:
-    """Read lines of words: the query first, the document third, and a number."""
-    found: Named = {}
-    for line, text in enumerate(io.BytesIO(read_text(file)), 1):
-        words = text.split()
-        if not words:
-            continue
-        if len(words) != columns:
-            raise DataError(
-                f"{file}:{line}: found {len(words)} columns; expected {columns} ({shape})"
-            )
-        qid, name, word = words[0].decode(), words[2].decode(), words[value_column].decode()
-        number = finite_number(word)
-        if number is None:
-            raise DataError(f"{file}:{line}: found {value} '{word}'; expected a finite number")
-        documents = found.setdefault(qid, {})
-        if name in documents:
-            raise DataError(
-                f"{file}:{line}: document '{name}' of query '{qid}' is repeated; expected it once"
-            )
-        documents[name] = number
-    if not found:
-        raise DataError(
-            f"{file}: found an empty file; expected lines of {columns} columns ({shape})"
-        )
-    return found
-
-
-def named_numbers(given: Mapping[str, Mapping[str, float]], what: str) -> Named:
+def named_numbers(argument: Mapping[str, Mapping[str, float]], name: str) -> Named:
     """Return numbers by query and document after checking that they are finite.
 
     Args:
-        given: the numbers.
-        what: what they are, for errors.
+        argument: the numbers.
+        name: what errors call them.
 
     >>> named_numbers({7: {"d1": 2, "d9": 1}}, "qrels")
     {'7': {'d1': 2.0, 'd9': 1.0}}
     """
-    if not all(isinstance(documents, Mapping) for documents in given.values()):
-        raise DataError(f"{what}: expected {{query: {{document: number}}}}")
-    values = iter(
-        numbers(
-            what, [value for documents in given.values() for value in documents.values()]
-        ).tolist()
-    )
-    found = {
-        str(qid): {str(name): next(values) for name in documents}
-        for qid, documents in given.items()
-    }
-    for qid, documents in found.items():
-        for name, value in documents.items():
-            if not math.isfinite(value):
-                where = f"{what}: document '{name}' of query '{qid}'"
-                raise DataError(f"{where}: found {value:g}; expected a finite number")
-    return found
+    numbers_by_query: Named = {}
+    for qid, number_by_document in argument.items():
+        if not isinstance(number_by_document, Mapping):
+            raise DataError(f"{name}: expected {{query: {{document: number}}}}")
+        values = numbers(name, list(number_by_document.values())).tolist()
+        documents = [str(document) for document in number_by_document]
+        numbers_by_query[str(qid)] = dict(zip(documents, values, strict=True))
+    for qid, number_by_document in numbers_by_query.items():
+        for document, number in number_by_document.items():
+            if not math.isfinite(number):
+                raise DataError(
+                    f"{name}: document '{document}' of query '{qid}': found {number:g}; "
+                    "expected a finite number"
+                )
+    return numbers_by_query
 
 
 def named_labels(data: RankingData) -> Named:
@@ -175,12 +204,12 @@ def named_labels(data: RankingData) -> Named:
     >>> named_labels(RankingData.from_arrays([[1.0], [2.0]], [0, 2], group=[2]))
     {'0': {'d1': 0.0, 'd2': 2.0}}
     """
-    found: Named = {str(qid): {} for qid in data.qids.tolist()}
-    columns = data.qid_of_document.tolist(), data.document_names.tolist(), data.labels.tolist()
-    _check_once(*columns[:2])
-    for qid, name, label in zip(*columns, strict=True):
-        found[str(qid)][name] = label
-    return found
+    qids, names = data.qid_of_document.tolist(), data.document_names.tolist()
+    _check_once(qids, names)
+    labels_by_query: Named = {str(qid): {} for qid in data.qids.tolist()}
+    for qid, name, label in zip(qids, names, data.labels.tolist(), strict=True):
+        labels_by_query[str(qid)][name] = label
+    return labels_by_query
 
 
 @dataclass(frozen=True)
@@ -206,12 +235,15 @@ class Judged:
     @property
     def remarks(self) -> list[str]:
         """Sentences about what was left out or filled in."""
-        are = "is" if self.not_in_run == 1 else "are"
-        absent = f"{counted(self.not_in_run, 'judged query')} {are} not in the run; counted with nothing retrieved"
-        unjudged = f"{counted(self.not_judged, 'query')} of the run without judgments; left out"
-        return [
-            remark for n, remark in ((self.not_in_run, absent), (self.not_judged, unjudged)) if n
-        ]
+        sentences = []
+        if self.not_in_run:
+            queries = counted(self.not_in_run, "judged query")
+            verb = "is" if self.not_in_run == 1 else "are"
+            sentences.append(f"{queries} {verb} not in the run; counted with nothing retrieved")
+        if self.not_judged:
+            queries = counted(self.not_judged, "query")
+            sentences.append(f"{queries} of the run without judgments; left out")
+        return sentences
 
     @property
     def answered(self) -> Bools:
@@ -232,22 +264,36 @@ class Judged:
         scores = self.scores.astype(np.float32)
         if self.names is None:
             return replace(self, scores=scores.astype(np.float64))
-        lists = self.lists
-        query = lists.query
-        order = np.lexsort((-scores, query))
-        ranked, query = scores[order], query[order]
-        same = (ranked[1:] == ranked[:-1]) & (query[1:] == query[:-1]) & (ranked[1:] > -np.inf)
-        tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
-        group = np.cumsum(np.append(True, ~same))[tied]
-        words = np.array([self.names[document] for document in order[tied]])
-        order[tied] = order[tied[np.lexsort((words, -group))[::-1]]]
-        judged = None if lists.judged is None else lists.judged[order]
+        order = self._order_of_trec_eval(scores, self.names)
+        judged = self.lists.judged
+        lists = replace(
+            self.lists,
+            labels=self.lists.labels[order],
+            judged=None if judged is None else judged[order],
+        )
         return replace(
             self,
-            scores=ranked.astype(np.float64),
-            lists=replace(lists, labels=lists.labels[order], judged=judged),
+            scores=scores[order].astype(np.float64),
+            lists=lists,
             names=[self.names[document] for document in order],
         )
+
+    def _order_of_trec_eval(self, scores: F32, names: Sequence[str]) -> I64:
+        """Return the documents by query, falling score and falling name."""
+        query = self.lists.query
+        order = np.lexsort((-scores, query))
+        ranked, query = scores[order], query[order]
+
+        # Names are sorted where scores are equal only: comparing text takes long.
+        has_same_score = (ranked[1:] == ranked[:-1]) & (ranked[1:] > -np.inf)
+        ties_with_last = has_same_score & (query[1:] == query[:-1])
+        is_tied = np.append(ties_with_last, False) | np.append(False, ties_with_last)
+        tied = np.flatnonzero(is_tied)
+        group = np.cumsum(np.append(True, ~ties_with_last))[tied]
+        tied_names = np.array([names[document] for document in order[tied]])
+        by_group_and_falling_name = np.lexsort((tied_names, -group))[::-1]
+        order[tied] = order[tied[by_group_and_falling_name]]
+        return order
 
 
 def judge_run(
@@ -270,19 +316,25 @@ def _judged(run: Named, qrels: Named, where: str = "run") -> Judged:
         qrels: judgments by query and document.
         where: the name of the run, for errors.
     """
-    shared = run.keys() & qrels.keys()
-    if not shared:
-        its, theirs = (f"'{next(iter(ids))}'" if ids else "none" for ids in (run, qrels))
-        expected = f"the same ids (found {its} and {theirs} first)"
-        raise DataError(f"{where}: shares no query with the judgments; expected {expected}")
-    names, scores, labels, sizes = list[str](), list[float](), list[float](), list[int]()
+    n_shared = len(run.keys() & qrels.keys())
+    if n_shared == 0:
+        first_of_run, first_of_qrels = _first_id(run), _first_id(qrels)
+        raise DataError(
+            f"{where}: shares no query with the judgments; "
+            f"expected the same ids (found {first_of_run} and {first_of_qrels} first)"
+        )
+    names: list[str] = []
+    scores: list[float] = []
+    labels: list[float] = []
+    sizes = []
     for qid, judged in qrels.items():
         retrieved = run.get(qid, {})
         documents = list(retrieved | judged)  # those of the run first
         names += documents
-        scores += [retrieved.get(name, -math.inf) for name in documents]
-        labels += [judged.get(name, -1.0) for name in documents]
+        scores += [retrieved.get(document, -math.inf) for document in documents]
+        labels += [judged.get(document, -1.0) for document in documents]
         sizes.append(len(documents))
+
     grades = np.array(labels)
     lists = Lists(
         labels=np.maximum(grades, 0.0),
@@ -293,10 +345,17 @@ def _judged(run: Named, qrels: Named, where: str = "run") -> Judged:
     return Judged(
         scores=np.array(scores),
         lists=lists,
-        not_in_run=len(qrels) - len(shared),
-        not_judged=len(run) - len(shared),
+        not_in_run=len(qrels) - n_shared,
+        not_judged=len(run) - n_shared,
         names=names,
     )
+
+
+def _first_id(numbers_by_query: Named) -> str:
+    """Return the first query id, for an error."""
+    for qid in numbers_by_query:
+        return f"'{qid}'"
+    return "none"
 
 
 def read_judged_scores(scores: Path, data: Path, **options: Any) -> Judged:
@@ -314,75 +373,117 @@ def read_judged_scores(scores: Path, data: Path, **options: Any) -> Judged:
 Judgments = Named | RankingData
 
 
-def read_judgments(given: Any, **options: Any) -> Judgments:
+def read_judgments(source: Any, **options: Any) -> Judgments:
     """Return judgments: of named documents, or data with labels.
 
     Args:
-        given: file of labelled data, or qrels; relevance by query and document; or data as it is.
+        source: file of labelled data, or qrels; relevance by query and document; or data as it is.
         options: options of `read`.
 
     >>> read_judgments({"q1": {"d1": 2, "d9": 1}})
     {'q1': {'d1': 2.0, 'd9': 1.0}}
     """
-    if isinstance(given, RankingData):
-        return given
-    if isinstance(given, Mapping):
-        return named_numbers(given, "judged")
-    if not isinstance(given, str | os.PathLike):
-        expected = "qrels, {query: {document: label}}, or RankingData"
-        raise DataError(f"judged: found {type(given).__name__}; expected {expected}")
-    path = Path(given)
-    words = first_line(path).split() if format_of(path) == LETOR else []
-    is_letor = len(words) > 3 and (words[1].startswith("qid:") or re.match(r"\d+:", words[3]))
-    return (
-        read_qrels(path) if len(words) == QRELS_COLUMNS and not is_letor else read(path, **options)
-    )
+    if isinstance(source, RankingData):
+        return source
+    if isinstance(source, Mapping):
+        return named_numbers(source, "judged")
+    if not isinstance(source, str | os.PathLike):
+        raise DataError(
+            f"judged: found {type(source).__name__}; "
+            "expected qrels, {query: {document: label}}, or RankingData"
+        )
+    path = Path(source)
+    if _is_qrels(path):
+        return read_qrels(path)
+    return read(path, **options)
+
+
+def _is_qrels(path: Path) -> bool:
+    """Return whether the first line of a file has the words of qrels, and not of LETOR text."""
+    if format_of(path) != LETOR:
+        return False
+    words = first_line(path).split()
+    if len(words) != QRELS_COLUMNS:
+        return False
+    is_letor = words[1].startswith("qid:") or re.match(r"\d+:", words[3])
+    return not is_letor
 
 
 def judge_given(
-    given: Any, judgments: Judgments, where: str = "run", judged: str = "judged"
+    source: Any, judgments: Judgments, where: str = "run", judged: str = "judged"
 ) -> Judged:
     """Judge a run of named documents, or the scores of labelled data.
 
     Args:
-        given: TREC run, or scores by query and document, which labelled data judges by its document
-            ids; score file, in the order of the data's file, or one score per document of the data,
-            in its order.
+        source: TREC run, or scores by query and document, which labelled data judges by its
+            document ids; score file, in the order of the data's file, or one score per document of
+            the data, in its order.
         judgments: what `read_judgments` returns.
         where, judged: what both are called in errors.
 
-    >>> judge_given({"q1": {"d1": 0.5}}, read_judgments({"q1": {"d1": 2, "d9": 1}})).lists.labels.tolist()
+    >>> qrels = {"q1": {"d1": 2, "d9": 1}}
+    >>> judge_given({"q1": {"d1": 0.5}}, qrels).lists.labels.tolist()
     [2.0, 1.0]
     """
-    is_file = isinstance(given, str | os.PathLike)
-    columns = len(first_line(Path(given)).split()) if is_file else 0
-    if 1 < columns < RUN_COLUMNS:
-        expected = f"{RUN_COLUMNS}, a TREC run, or one score per line"
-        raise DataError(f"{where}: found {columns} columns in the first line; expected {expected}")
-    is_run = columns == RUN_COLUMNS if is_file else isinstance(given, Mapping)
-    if is_run:
-        qrels = named_labels(judgments) if isinstance(judgments, RankingData) else judgments
-        result = _judged(read_run(given) if is_file else named_numbers(given, where), qrels, where)
-        if isinstance(judgments, RankingData) and not np.any(
-            result.scores[result.lists.judged] > -np.inf
-        ):
-            known = (
-                ""
-                if judgments.doc_ids is not None
-                else ", which has no document ids: they are called d1, d2, ..."
-            )
-            raise DataError(
-                f"{where}: shares no document with {judged}{known}; expected the same ids"
-            )
-        return result
+    run = _run_or_none(source, where)
+    if run is not None:
+        if isinstance(judgments, RankingData):
+            return _run_judged_by_data(run, judgments, where, judged)
+        return _judged(run, judgments, where)
+
     if not isinstance(judgments, RankingData):
-        found = f"is qrels, but {where} holds scores, one per line"
-        raise DataError(f"{judged}: {found}; expected ranking data with labels")
-    scores = read_scores(given) if is_file else flat_numbers(where, given)
+        raise DataError(
+            f"{judged}: is qrels, but {where} holds scores, one per line; "
+            "expected ranking data with labels"
+        )
+    is_file = isinstance(source, str | os.PathLike)
+    scores = read_scores(source) if is_file else flat_numbers(where, source)
     if scores.size != judgments.n_documents:
-        found = f"{scores.size} scores, but {judged} has {judgments.n_documents} documents"
-        raise DataError(f"{where}: found {found}; expected one per document")
+        raise DataError(
+            f"{where}: found {scores.size} scores, but {judged} has "
+            f"{judgments.n_documents} documents; expected one per document"
+        )
     check_each(where, scores, scores < np.inf, FINITE_OR_MISSING, judgments.offsets)
     if is_file:
         scores = judgments.in_document_order(scores)
     return Judged(scores, Lists.of(judgments))
+
+
+def _run_or_none(source: Any, where: str) -> Named | None:
+    """Return the scores of a run by query and document; None if the source is no run.
+
+    Args:
+        source: file, scores by query and document, or an array.
+        where: what errors call it.
+    """
+    if isinstance(source, Mapping):
+        return named_numbers(source, where)
+    if not isinstance(source, str | os.PathLike):
+        return None
+    n_columns = len(first_line(Path(source)).split())
+    if n_columns == RUN_COLUMNS:
+        return read_run(source)
+    if 1 < n_columns < RUN_COLUMNS:
+        raise DataError(
+            f"{where}: found {n_columns} columns in the first line; "
+            f"expected {RUN_COLUMNS}, a TREC run, or one score per line"
+        )
+    return None
+
+
+def _run_judged_by_data(run: Named, data: RankingData, where: str, judged: str) -> Judged:
+    """Judge a run by the labels of data whose documents have its names.
+
+    Args:
+        run: scores by query and document.
+        data: the data.
+        where, judged: what both are called in errors.
+    """
+    result = _judged(run, named_labels(data), where)
+    is_retrieved = result.scores[result.lists.judged] > -np.inf
+    if not np.any(is_retrieved):
+        hint = ""
+        if data.doc_ids is None:
+            hint = ", which has no document ids: they are called d1, d2, ..."
+        raise DataError(f"{where}: shares no document with {judged}{hint}; expected the same ids")
+    return result
