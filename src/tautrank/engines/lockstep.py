@@ -20,18 +20,21 @@ class Lockstep:
     """Trainings that grow one round at a time, wait for each other, and stop together.
 
     Args:
-        members: number of trainings.
-        judge: called after each round with the validation scores of all; returns whether to stop.
-        at_once: how many may grow at the same time.
+        n_members: number of trainings.
+        stop_rule: asked after each round with the validation scores of all; returns whether to
+            stop.
+        n_growing: how many may grow at the same time.
     """
 
-    def __init__(self, members: int, judge: Callable[[list[Array]], bool], at_once: int) -> None:
-        self._judge = judge
-        self._scores: list[Array] = [np.zeros(0)] * members
-        self._growing = set(range(members))
-        self._waiting: set[int] = set()
+    def __init__(
+        self, n_members: int, stop_rule: Callable[[list[Array]], bool], n_growing: int
+    ) -> None:
+        self._stop_rule = stop_rule
+        self._scores: list[Array] = [np.zeros(0)] * n_members
+        self._members_in_training = set(range(n_members))
+        self._members_waiting: set[int] = set()
         self._changed = threading.Condition()
-        self._places = threading.Semaphore(at_once)
+        self._turns = threading.Semaphore(n_growing)
         self.stop = False
         """Whether all end with their next round."""
 
@@ -43,39 +46,43 @@ class Lockstep:
             number: its number, from 0.
             engine: what grows the model.
             task: what to learn; with validation data.
-            settings: how.
+            settings: how to train.
         """
+        stop_rule = partial(self.after_round, number)
         try:
-            with self._places:
-                monitor = TrainingMonitor(task, settings, after=partial(self.after_round, number))
+            with self._turns:
+                monitor = TrainingMonitor(task, settings, stop_rule=stop_rule)
                 return train_rounds(engine, task, settings, monitor)
         except BaseException:
             self.stop = True
             raise
         finally:
             with self._changed:
-                self._growing.remove(number)
-                self._judge_round()
+                self._members_in_training.remove(number)
+                self._end_round_if_complete()
 
     def after_round(self, number: int, scores: Array) -> bool:
-        """Wait for the others; return whether to stop.
+        """Wait until all have grown their round; return whether to stop.
 
         Args:
             number: number of the training.
             scores: its validation scores.
         """
         self._scores[number] = scores
-        self._places.release()
+        self._turns.release()
         with self._changed:
-            self._waiting.add(number)
-            self._judge_round()
-            self._changed.wait_for(lambda: number not in self._waiting)
-        self._places.acquire()
+            self._members_waiting.add(number)
+            self._end_round_if_complete()
+            self._changed.wait_for(lambda: number not in self._members_waiting)
+        self._turns.acquire()
         return self.stop
 
-    def _judge_round(self) -> None:
-        if self._waiting and self._waiting == self._growing:
-            self._waiting.clear()
-            self._changed.notify_all()
-            stopped, self.stop = self.stop, True  # also if the judge fails
-            self.stop = stopped or self._judge(self._scores)
+    def _end_round_if_complete(self) -> None:
+        """Let all members go on once the last of them waits, and ask whether they stop."""
+        if not self._members_waiting or self._members_waiting != self._members_in_training:
+            return
+        self._members_waiting.clear()
+        self._changed.notify_all()
+        has_stopped = self.stop
+        self.stop = True  # stays so if the rule fails
+        self.stop = has_stopped or self._stop_rule(self._scores)

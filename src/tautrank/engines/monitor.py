@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import (
-    TypeAlias,
-)
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -15,26 +13,33 @@ from tautrank.arrays import Array
 from tautrank.data import RankingData
 from tautrank.engines.gradients import check_bounded
 from tautrank.engines.model import scaled
-from tautrank.engines.task import History, Part, Record, Settings, Step, Task
-from tautrank.errors import (
-    DataError,
-)
+from tautrank.engines.task import History, Part, Record, Settings, Step, Task, ValidationSet
+from tautrank.errors import DataError
 from tautrank.metrics.base import BoundMetric
 from tautrank.progress import Progress, Silent
 
-After: TypeAlias = Callable[[Array], bool]
-"""Called with scores; training stops when it returns True."""
+StopRule: TypeAlias = Callable[[Array], bool]
+"""Called with validation scores; returns whether to stop."""
+
+
+class _JudgedSet(NamedTuple):
+    """Documents that each round is judged on."""
+
+    part: Part
+    documents: slice
+    """The documents' place in the part."""
+    metrics: dict[str, BoundMetric]
+    """The metrics by their names, bound to the documents' labels."""
 
 
 class TrainingMonitor:
-    """Judges each round with the metric, keeps the history, and says when to stop.
+    """Judges each round of a training with the metric, keeps the history, and says when to stop.
 
     Args:
         task: what is being learnt.
         settings: early stopping and callbacks.
         progress: shows the progress of the training; by default nothing.
-        after: called with the validation scores after each step but the last; returns whether to
-            stop.
+        stop_rule: asked after each round where nothing else has stopped the training.
     """
 
     def __init__(
@@ -42,81 +47,115 @@ class TrainingMonitor:
         task: Task,
         settings: Settings,
         progress: Progress | None = None,
-        after: After | None = None,
+        stop_rule: StopRule | None = None,
     ) -> None:
-        self._task, self._settings, self._after = task, settings, after
+        self._task = task
+        self._settings = settings
+        self._stop_rule = stop_rule
         self._progress: Progress = progress or Silent()
-        self._name = str(task.metric)
-        sets = task.validation_sets()
-        self._decides = next(iter(sets), None)
-        judged = {"train": (task.train, slice(None)), **sets} if settings.eval_train else sets
+        self._metric_name = str(task.metric)
+        validation_sets = task.validation_sets()
+        self._sets = _judged_sets(task, validation_sets, with_train=settings.eval_train)
+        self._deciding_set = next(iter(validation_sets), None)
+        if self._deciding_set is not None and settings.early_stopping_rounds is not None:
+            self._check_metric_judges(validation_sets[self._deciding_set].data)
 
-        def bound(data: RankingData) -> dict[str, BoundMetric]:
-            return {str(each): each.bind(data) for each in (task.metric, *task.metrics)}
-
-        self._judges = {
-            name: (documents, bound(data)) for name, (data, documents) in judged.items()
-        }
-        if self._decides is not None and settings.early_stopping_rounds is not None:
-            valid = sets[self._decides][0]
-            if math.isnan(
-                self._judges[self._decides][1][self._name].mean(np.zeros(valid.n_documents))
-            ):
-                found = f"eval_set: {self._name} skips every one of its {valid.n_queries} queries"
-                raise DataError(
-                    f"{found}, so training cannot stop by it; expected a query with a relevant document"
-                )
-        self.history: History = {
-            name: {each: [] for each in judges} for name, (_, judges) in self._judges.items()
-        }
+        self.history: History = {}
+        for name, judged_set in self._sets.items():
+            self.history[name] = {metric_name: [] for metric_name in judged_set.metrics}
         self._rounds: list[int] = []
-        self._best, self._best_value = 0, -math.inf
+        self._best_index = 0
+        self._best_value = -math.inf
         self._began = time.perf_counter()
 
+    def _check_metric_judges(self, valid: RankingData) -> None:
+        """Refuse validation data without a query that the metric judges."""
+        value = self._task.metric.mean(np.zeros(valid.n_documents), valid)
+        if math.isnan(value):
+            raise DataError(
+                f"eval_set: {self._metric_name} skips every one of its {valid.n_queries} queries, "
+                "so training cannot stop by it; expected a query with a relevant document"
+            )
+
     def after_round(self, rounds: int, scores: Callable[[Part], Array], scale: float = 1.0) -> bool:
-        """Note one more step; return whether training should stop.
+        """Judge the model after one more step; return whether training should stop.
 
         Args:
             rounds: rounds so far (a step may add none).
             scores: scores of the model so far, called for each part that is judged.
             scale: what they are multiplied by.
         """
-        found: dict[Part, Array] = {}
-        for name, (documents, judges) in self._judges.items():
-            part: Part = "train" if name == "train" else "valid"
-            if part not in found:
-                found[part] = scaled(scores(part), scale)
-                check_bounded(found[part], self._task.loss)
-            for each, judge in judges.items():
-                self.history[name][each].append(judge.mean(found[part][documents]))
-        last: dict[str | None, float] = {
-            name: found[self._name][-1] for name, found in self.history.items()
-        }
-        train, valid = last.get("train"), last.get(self._decides)
-        index = len(self._rounds)
+        self._extend_history(scores, scale)
         self._rounds.append(rounds)
+        train = self._last_value("train")
+        valid = self._last_value(self._deciding_set)
+        self._note_best(valid)
+        self._show(train if valid is None else valid)
+
+        if self._call_callbacks(train, valid) or self._has_run_out_of_patience():
+            return True
+        return self._stop_rule is not None and self._stop_rule(scaled(scores("valid"), scale))
+
+    def _extend_history(self, scores: Callable[[Part], Array], scale: float) -> None:
+        """Append the values of all metrics on all sets."""
+        scores_of_part: dict[Part, Array] = {}
+        for name, judged_set in self._sets.items():
+            part = judged_set.part
+            if part not in scores_of_part:
+                scores_of_part[part] = scaled(scores(part), scale)
+                check_bounded(scores_of_part[part], self._task.loss)
+            scores_of_set = scores_of_part[part][judged_set.documents]
+            for metric_name, bound_metric in judged_set.metrics.items():
+                self.history[name][metric_name].append(bound_metric.mean(scores_of_set))
+
+    def _last_value(self, name: str | None) -> float | None:
+        """Return the last value of the training's metric on a set; None if it is not judged."""
+        if name is None or name not in self._sets:
+            return None
+        return self.history[name][self._metric_name][-1]
+
+    def _note_best(self, valid: float | None) -> None:
+        """Note the last round if it is the best; without validation data it always is."""
+        index = len(self._rounds) - 1
         if valid is None:
-            self._best = index
-        elif self._task.metric.sign * valid > self._best_value:
-            self._best, self._best_value = index, self._task.metric.sign * valid
-        shown = valid if valid is not None else train
-        text = "" if shown is None else f"{self._name} {shown:.4f}"
-        self._progress.update(index + 1, self._settings.n_estimators, text)
-        stop = False
-        start = self._task.start_step
+            self._best_index = index
+            return
+        value = self._task.metric.sign * valid
+        if value > self._best_value:
+            self._best_index = index
+            self._best_value = value
+
+    def _show(self, value: float | None) -> None:
+        text = "" if value is None else f"{self._metric_name} {value:.4f}"
+        self._progress.update(len(self._rounds), self._settings.n_estimators, text)
+
+    def _call_callbacks(self, train: float | None, valid: float | None) -> bool:
+        """Tell all callbacks about the last round; return whether one of them says stop."""
+        stops = False
         for callback in self._settings.callbacks:
-            seconds = time.perf_counter() - self._began
-            answer = callback(
-                Step(start + index, train, valid, start + self._best, seconds, self.history)
+            step = Step(
+                step=self._task.start_step + len(self._rounds) - 1,
+                train=train,
+                valid=valid,
+                best_step=self._task.start_step + self._best_index,
+                seconds=time.perf_counter() - self._began,
+                history=self.history,
             )
-            stop = stop or (isinstance(answer, bool | np.bool_) and bool(answer))
+            answer = callback(step)
+            # Anything but a truth value is no answer: a callback may return what it likes.
+            if isinstance(answer, bool | np.bool_) and answer:
+                stops = True
+        return stops
+
+    def _has_run_out_of_patience(self) -> bool:
         patience = self._settings.early_stopping_rounds
-        stop = stop or (patience is not None and index - self._best >= patience)
-        return stop or (self._after is not None and self._after(scaled(scores("valid"), scale)))
+        rounds_since_best = len(self._rounds) - 1 - self._best_index
+        return patience is not None and rounds_since_best >= patience
 
     def take_progress(self) -> Progress:
         """Return what shows the progress, and show nothing here from now on."""
-        progress, self._progress = self._progress, Silent()
+        progress = self._progress
+        self._progress = Silent()
         return progress
 
     def prepend_history(self, history: History) -> None:
@@ -125,28 +164,50 @@ class TrainingMonitor:
         Args:
             history: the values, by name and metric.
         """
-        for name, values in history.items():
-            for each, earlier in values.items():
-                self.history[name][each][:0] = earlier
+        for name, values_by_metric in history.items():
+            for metric_name, values in values_by_metric.items():
+                self.history[name][metric_name][:0] = values
 
     @property
     def rounds_to_keep(self) -> int:
         """All rounds, or those up to the best validation value where training may stop early."""
-        return self._rounds[self._last]
+        return self._rounds[self._last_index]
 
     def record(self) -> Record:
         """Return what happened, once training has ended."""
-        index = self._best - len(
-            self._rounds
-        )  # from the end: values of other rounds may stand before
-        best = None if self._decides is None else self.history[self._decides][self._name][index]
-        steps = self._task.start_step + self._last + 1
-        return Record(self.history, self._rounds[self._best], best, steps, self._settings.seed)
+        best_score = None
+        if self._deciding_set is not None:
+            values = self.history[self._deciding_set][self._metric_name]
+            # Counted from the end: values of other rounds may stand before.
+            best_score = values[self._best_index - len(self._rounds)]
+        return Record(
+            history=self.history,
+            best_iteration=self._rounds[self._best_index],
+            best_score=best_score,
+            steps=self._task.start_step + self._last_index + 1,
+            seed=self._settings.seed,
+        )
 
     @property
-    def _last(self) -> int:
-        return (
-            self._best
-            if self._settings.early_stopping_rounds is not None
-            else len(self._rounds) - 1
-        )
+    def _last_index(self) -> int:
+        """Index of the last round to keep."""
+        if self._settings.early_stopping_rounds is not None:
+            return self._best_index
+        return len(self._rounds) - 1
+
+
+def _judged_sets(
+    task: Task, validation_sets: dict[str, ValidationSet], *, with_train: bool
+) -> dict[str, _JudgedSet]:
+    """Return what each round is judged on, by name: the validation sets, and the training data if
+    asked for.
+    """
+    metrics = (task.metric, *task.metrics)
+    sets = {}
+    if with_train:
+        bound_metrics = {str(metric): metric.bind(task.train) for metric in metrics}
+        sets["train"] = _JudgedSet("train", slice(None), bound_metrics)
+    for name, (data, documents) in validation_sets.items():
+        bound_metrics = {str(metric): metric.bind(data) for metric in metrics}
+        sets[name] = _JudgedSet("valid", documents, bound_metrics)
+    return sets

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import (
-    Any,
-    Literal,
-    TypeAlias,
-)
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,9 +15,7 @@ from tautrank.engines.binned import Bins
 from tautrank.engines.langevin import Langevin, check_langevin
 from tautrank.engines.model import FittedModel
 from tautrank.engines.packages import TOOLS, usable_threads
-from tautrank.errors import (
-    OptionError,
-)
+from tautrank.errors import OptionError
 from tautrank.losses import Loss
 from tautrank.metrics.base import Metric
 from tautrank.names import changed_options, write_name
@@ -155,6 +149,18 @@ class QueryBagging:
         return mask
 
 
+class ValidationSet(NamedTuple):
+    """Held-out documents that each round is judged on.
+
+    Args:
+        data: the documents.
+        documents: their place in `Task.valid`.
+    """
+
+    data: RankingData
+    documents: slice
+
+
 @dataclass(frozen=True, eq=False)
 class Task:
     """What to learn from what.
@@ -212,25 +218,24 @@ class Task:
     @property
     def parts(self) -> dict[Part, RankingData]:
         """The training data, and the validation data if there is any."""
-        return (
-            {"train": self.train}
-            if self.valid is None
-            else {"train": self.train, "valid": self.valid}
-        )
+        if self.valid is None:
+            return {"train": self.train}
+        return {"train": self.train, "valid": self.valid}
 
-    def validation_sets(self) -> dict[str, tuple[RankingData, slice]]:
-        """Return the validation sets by name, each with its documents' place in `valid`; the first
-        one decides.
-        """
+    def validation_sets(self) -> dict[str, ValidationSet]:
+        """Return the validation sets by name; the first one decides."""
         if self.valid is None:
             return {}
-        sets = self.sets or (("valid", self.valid.n_queries),)
-        ends = np.cumsum([size for _, size in sets])
-        found = {}
-        for (name, size), end in zip(sets, ends, strict=True):
-            documents = slice(*self.valid.offsets[[end - size, end]].tolist())
-            found[name] = self.valid.subset(np.arange(end - size, end)), documents
-        return found
+        sets = {}
+        first_query = 0
+        for name, n_queries in self.sets or (("valid", self.valid.n_queries),):
+            end_query = first_query + n_queries
+            first_document = int(self.valid.offsets[first_query])
+            end_document = int(self.valid.offsets[end_query])
+            data = self.valid.subset(np.arange(first_query, end_query))
+            sets[name] = ValidationSet(data, slice(first_document, end_document))
+            first_query = end_query
+        return sets
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,24 +298,21 @@ class Settings:
         if not isinstance(self.verbose, int | np.integer | None):
             raise OptionError(f"verbose: found {self.verbose!r}; expected a whole number, or None")
         for callback in self.callbacks:
-            kind, expected = type(callback), "functions of one argument, a Step"
-            if (
-                kind.__module__.partition(".")[0] in TOOLS
-            ):  # a tool's own callbacks take other arguments
-                found = f"{kind.__name__.strip('_')} of {kind.__module__}"
-                instead = "Ranker itself has early_stopping_rounds, verbose and evals_result_"
-                raise OptionError(f"callbacks: found {found}; expected {expected} ({instead})")
-            if not callable(callback):
-                raise OptionError(f"callbacks: found {callback!r}; expected {expected}")
+            _check_callback(callback)
         check_langevin(self.langevin, self.learning_rate)
-        if self.rates is not None and self.langevin is not None:
+        if self.rates is not None:
+            self._check_rates()
+
+    def _check_rates(self) -> None:
+        """Refuse learning rates beside Langevin boosting, and another number of them than trees."""
+        if self.langevin is not None:
             raise OptionError(
                 "learning_rate: found one per tree, and langevin; expected one of the two"
             )
         if isinstance(self.rates, Sequence) and len(self.rates) != self.n_estimators:
-            expected = f"{self.n_estimators}, one per tree"
             raise OptionError(
-                f"learning_rate: found {len(self.rates)} of them; expected {expected}"
+                f"learning_rate: found {len(self.rates)} of them; "
+                f"expected {self.n_estimators}, one per tree"
             )
 
     def rate(self, tree: int) -> float:
@@ -324,16 +326,18 @@ class Settings:
         """
         if self.rates is None:
             return self.learning_rate
-        given = self.rates(tree) if callable(self.rates) else self.rates[tree]
-        return real("learning_rate", given, least=0.0, above=True)
+        rate = self.rates(tree) if callable(self.rates) else self.rates[tree]
+        return real("learning_rate", rate, least=0.0, above=True)
 
     def refuse_dart(self) -> None:
         """Refuse early stopping of a training that drops trees; without validation data nothing
         stops early.
         """
         if self.early_stopping_rounds is not None:
-            found = "dart rescales the trees it has, so that the best cannot be kept"
-            raise OptionError(f"early_stopping_rounds: {found}; expected None, or another boosting")
+            raise OptionError(
+                "early_stopping_rounds: dart rescales the trees it has, so that the best cannot "
+                "be kept; expected None, or another boosting"
+            )
 
     @property
     def threads(self) -> int:
@@ -341,6 +345,19 @@ class Settings:
         `packages`).
         """
         return usable_threads(self.n_jobs)
+
+
+def _check_callback(callback: object) -> None:
+    """Refuse what is no function of a `Step`; a tool's own callbacks take other arguments."""
+    expected = "functions of one argument, a Step"
+    kind = type(callback)
+    if kind.__module__.partition(".")[0] in TOOLS:
+        raise OptionError(
+            f"callbacks: found {kind.__name__.strip('_')} of {kind.__module__}; expected {expected}"
+            " (Ranker itself has early_stopping_rounds, verbose and evals_result_)"
+        )
+    if not callable(callback):
+        raise OptionError(f"callbacks: found {callback!r}; expected {expected}")
 
 
 DEFAULTS: Mapping[str, Any] = {
