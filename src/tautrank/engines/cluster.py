@@ -26,7 +26,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -37,7 +37,7 @@ from tautrank.data.distributed import DistributedData, check_versions
 from tautrank.engines import lightgbm, xgboost
 from tautrank.engines.base import CutShortError
 from tautrank.engines.dask_private import address_of
-from tautrank.engines.gradients import Gradients
+from tautrank.engines.gradients import Gradients, LargestValues
 from tautrank.engines.lightgbm_binning import sampled_rows
 from tautrank.engines.model import FittedModel
 from tautrank.engines.packages import package
@@ -132,15 +132,15 @@ class WorkerPart:
         parts.
         """
 
-    def measure(self, step: int, scale: float) -> tuple[float, float]:
+    def measure(self, step: int, scale: float) -> LargestValues:
         """Compute the gradients; return the largest gradient and hessian."""
         return self._gradients.measured(self.scores("train"), step, scale)
 
-    def grow(self, largest: float, most: float, step: int, rate: float) -> tuple[int, Any, bytes]:
+    def grow(self, largest: LargestValues, rate: float) -> tuple[int, Any, bytes]:
         """Add a tree; return the number of rounds, the scores of the validation data, and, from one
         part, the tree.
         """
-        self._learner.grow(lambda _: self._gradients.rounded(largest, most, step), rate)
+        self._learner.grow(lambda _: self._gradients.rounded(largest), rate)
         tree = self._learner.last_tree() if self._number == 0 else b""
         return (
             self._learner.rounds,
@@ -286,14 +286,6 @@ _of_thread = threading.local()
 _PARTS: dict[str, type[WorkerPart]] = {"lightgbm": LightGBMPart, "xgboost": XGBoostPart}
 
 
-class LargestValues(NamedTuple):
-    """What decides the grid that all workers round to: the largest gradient and hessian of a step."""
-
-    gradient: float
-    hessian: float
-    step: int
-
-
 class ClusterGradients:
     """The gradients of a loss where workers hold the documents and the scores.
 
@@ -363,7 +355,9 @@ class ClusterLearner:
             scale: factor from the engine's scores to the model's.
         """
         found = self._all("measure", step, scale)
-        return LargestValues(max(each[0] for each in found), max(each[1] for each in found), step)
+        largest_gradient = max(largest.gradient for largest in found)
+        largest_hessian = max(largest.hessian for largest in found)
+        return LargestValues(largest_gradient, largest_hessian)
 
     def grow(self, gradients: Any, rate: float) -> None:
         """Add one tree; after the loss of a worker, begin again with those that are left.
@@ -377,7 +371,7 @@ class ClusterLearner:
             try:
                 if not self._parts:
                     self._begin()
-                answers = self._all("grow", *gradients(), rate)
+                answers = self._all("grow", gradients(), rate)
             except BaseException as error:  # noqa: PERF203
                 self._release()
                 if not isinstance(error, LostError):

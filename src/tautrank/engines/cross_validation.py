@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from tautrank.arrays import I64
+from tautrank.arrays import I64, Array
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine
 from tautrank.engines.lockstep import Lockstep
@@ -52,8 +52,8 @@ def pooled(task: Task) -> Task:
         raise OptionError(
             f"cross_validate_trees: found {found}; expected all queries as training data, without an eval_set"
         )
-    every = RankingData.concat([task.train, task.valid], repeated="separate")
-    return dataclasses.replace(task, train=every, valid=None, sets=())
+    all_queries = RankingData.concat([task.train, task.valid], repeated="separate")
+    return dataclasses.replace(task, train=all_queries, valid=None, sets=())
 
 
 def refitted(
@@ -64,65 +64,95 @@ def refitted(
     Args:
         engine: what grows the models.
         task: what to learn, without validation data.
-        settings: how.
+        settings: how to train.
         progress: shows the progress of the cross-validation.
     """
-    n = task.train.n_queries
-    if n < FOLDS:
+    record = _cross_validated(engine, task, settings, progress)
+
+    rates = settings.rates
+    if isinstance(rates, Sequence):
+        rates = rates[: record.steps]
+    settings = dataclasses.replace(
+        _without_stopping(settings),
+        n_estimators=record.steps,
+        rates=rates,
+        eval_train=settings.eval_train,
+    )
+    monitor = TrainingMonitor(task, settings)
+    model = train_rounds(engine, task, settings, monitor)
+    history = record.history | monitor.history
+    return model, dataclasses.replace(record, best_iteration=model.n_trees, history=history)
+
+
+def _cross_validated(
+    engine: Engine, task: Task, settings: Settings, progress: Progress | None
+) -> Record:
+    """Return what happened in a training whose every query was judged by a model that has not
+    seen it.
+    """
+    n_queries = task.train.n_queries
+    if n_queries < FOLDS:
         raise DataError(
-            f"cross_validate_trees: found {counted(n, 'query')}; expected at least {FOLDS}, for cross-validation"
+            f"cross_validate_trees: found {counted(n_queries, 'query')}; expected at least {FOLDS},"
+            " for cross-validation"
         )
-    order = np.random.default_rng(settings.seed).permutation(n)
-    patience = settings.early_stopping_rounds or settings.n_estimators
-    judged = dataclasses.replace(settings, eval_train=False, early_stopping_rounds=patience)
-    monitor = TrainingMonitor(
-        dataclasses.replace(task, valid=task.train.subset(order)), judged, progress
-    )
+    order = np.random.default_rng(settings.seed).permutation(n_queries)
+    monitor = _monitor_of_folds(task, settings, order, progress)
     rounds = itertools.count(1)
-    folds = Lockstep(
-        FOLDS,
-        lambda scores: monitor.after_round(next(rounds), lambda part: np.concatenate(scores)),
-        FOLDS,
-    )
-    plain = dataclasses.replace(
-        settings, eval_train=False, early_stopping_rounds=None, callbacks=()
-    )
-    each = dataclasses.replace(plain, n_jobs=max(1, settings.threads // FOLDS))
+
+    def stop_rule(scores_of_folds: list[Array]) -> bool:
+        scores = np.concatenate(scores_of_folds)
+        return monitor.after_round(next(rounds), lambda _: scores)
+
+    lockstep = Lockstep(FOLDS, stop_rule, n_growing=FOLDS)
+    threads = max(1, settings.threads // FOLDS)
+    fold_settings = dataclasses.replace(_without_stopping(settings), n_jobs=threads)
     with ThreadPoolExecutor(FOLDS) as pool:
-        running = [
-            pool.submit(folds.train, number, engine, _without(task, part), each)
-            for number, part in enumerate(np.array_split(order, FOLDS))
-        ]
+        trainings = []
+        for number, held_out in enumerate(np.array_split(order, FOLDS)):
+            fold = _holding_out(task, held_out)
+            trainings.append(pool.submit(lockstep.train, number, engine, fold, fold_settings))
         try:
-            for future in running:
-                future.result()
+            for training in trainings:
+                training.result()
         finally:
-            folds.stop = True  # where the user has interrupted
-    found = monitor.record()
-    rates = (
-        settings.rates[: found.steps] if isinstance(settings.rates, Sequence) else settings.rates
-    )
-    once = dataclasses.replace(
-        plain, n_estimators=found.steps, eval_train=settings.eval_train, rates=rates
-    )
-    last = TrainingMonitor(task, once)
-    model = train_rounds(engine, task, once, last)
-    return model, dataclasses.replace(
-        found, best_iteration=model.n_trees, history=found.history | last.history
+            lockstep.stop = True  # where the user has interrupted
+    return monitor.record()
+
+
+def _monitor_of_folds(
+    task: Task, settings: Settings, order: I64, progress: Progress | None
+) -> TrainingMonitor:
+    """Return what judges all queries at once, in the order of the folds that hold them out."""
+    patience = settings.early_stopping_rounds or settings.n_estimators
+    return TrainingMonitor(
+        dataclasses.replace(task, valid=task.train.subset(order)),
+        dataclasses.replace(settings, eval_train=False, early_stopping_rounds=patience),
+        progress,
     )
 
 
-def _without(task: Task, part: I64) -> Task:
-    """Return the task of learning from all queries but a part, which is held out."""
-    data, rest = task.train, np.ones(task.train.n_queries, bool)
-    rest[part] = False
+def _without_stopping(settings: Settings) -> Settings:
+    """Return the settings of a training that others judge and stop."""
+    return dataclasses.replace(settings, eval_train=False, early_stopping_rounds=None, callbacks=())
+
+
+def _holding_out(task: Task, held_out: I64) -> Task:
+    """Return the task of learning from all queries but those that are held out."""
+    data = task.train
+    is_learnt = np.ones(data.n_queries, bool)
+    is_learnt[held_out] = False
+    weights = task.weights
+    if weights is not None:
+        weights = weights[is_learnt]
+    propensities = task.propensities
+    if propensities is not None:
+        propensities = propensities[np.repeat(is_learnt, data.sizes)]
     return dataclasses.replace(
         task,
-        train=data.subset(rest),
-        valid=data.subset(part),
-        weights=None if task.weights is None else task.weights[rest],
-        propensities=None
-        if task.propensities is None
-        else task.propensities[np.repeat(rest, data.sizes)],
+        train=data.subset(is_learnt),
+        valid=data.subset(held_out),
+        weights=weights,
+        propensities=propensities,
         bins=None,
     )

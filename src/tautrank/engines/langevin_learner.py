@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import (
-    Any,
-)
+from typing import Any
 
 import numpy as np
 
@@ -16,25 +14,28 @@ from tautrank.engines.task import Part, Task
 
 
 class LangevinLearner:
-    """The scores of a model whose leaves are filled again; those of the tool that grows it do not
-    follow.
+    """A learner that fills the leaves of each tree again, and keeps the scores of what they hold.
 
     Args:
-        learner: what grows the trees, and whose leaves can be filled again.
+        learner: grows the trees; its own scores do not follow.
         task: what to learn from what.
-        values: from the leaf of each training document (numbers from 0) and the engine's L2
+        leaf_values: from the leaf of each training document (numbers from 0) and the engine's L2
             regularisation to the value of each leaf for the last gradients, not yet scaled by the
             learning rate.
     """
 
     def __init__(
-        self, learner: RefillableLearner, task: Task, values: Callable[[Array, float], F64]
+        self,
+        learner: RefillableLearner,
+        task: Task,
+        leaf_values: Callable[[Array, float], F64],
     ) -> None:
-        self._learner, self._values = learner, values
-        self._filled = 0 if task.start is None else task.start.n_trees
-        self._scores: dict[Part, F64] = {
-            part: learner.scores(part).astype(np.float64) for part in task.parts
-        }
+        self._learner = learner
+        self._leaf_values = leaf_values
+        self._n_filled = 0 if task.start is None else task.start.n_trees
+        self._scores: dict[Part, F64] = {}
+        for part in task.parts:
+            self._scores[part] = learner.scores(part).astype(np.float64)
 
     @property
     def rounds(self) -> int:
@@ -50,20 +51,25 @@ class LangevinLearner:
         return self._scores[part]
 
     def grow(self, gradients: Any, rate: float) -> None:
-        """Add one tree to these scores, if a split is found, and fill its leaves again.
+        """Add one tree, if a split is found, and fill its leaves again.
 
         Args:
             gradients: the gradients to choose the splits by, a function of scores.
             rate: factor to scale the tree by.
         """
         self._learner.grow(lambda _: gradients(self._scores["train"]), rate)
-        if self._learner.rounds == self._filled:
+        if self._learner.rounds == self._n_filled:
             return
-        self._filled = self._learner.rounds
+        self._n_filled = self._learner.rounds
+
         leaves = {part: self._learner.leaves(part) for part in self._scores}
+        # Only leaves that training documents reach have gradients to be filled by.
         reached = np.flatnonzero(np.bincount(leaves["train"]))
-        new = rate * self._values(np.searchsorted(reached, leaves["train"]), self._learner.l2)
-        added = np.zeros(1 + max(int(found.max(initial=0)) for found in leaves.values()))
-        added[reached] = self._learner.fill(reached, new)
+        number_among_reached = np.searchsorted(reached, leaves["train"])
+        values = rate * self._leaf_values(number_among_reached, self._learner.l2)
+
+        n_leaves = 1 + max(int(leaf.max(initial=0)) for leaf in leaves.values())
+        value_of_leaf = np.zeros(n_leaves)
+        value_of_leaf[reached] = self._learner.fill(reached, values)
         for part, scores in self._scores.items():
-            scores += added[leaves[part]]
+            scores += value_of_leaf[leaves[part]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import NamedTuple
 
 from tautrank.data.distributed import DistributedData
 from tautrank.engines.base import (
@@ -19,10 +20,7 @@ from tautrank.engines.model import FittedModel
 from tautrank.engines.monitor import TrainingMonitor
 from tautrank.engines.packages import DEFAULT_ENGINE
 from tautrank.engines.task import Settings, Task
-from tautrank.errors import (
-    OptionError,
-    TautrankWarning,
-)
+from tautrank.errors import OptionError, TautrankWarning
 from tautrank.losses import Loss
 
 # Leaves of the engine grow as the scale of the model falls; this ratio is still far from where
@@ -33,12 +31,12 @@ _SMALLEST_SCALE = 2.0**-800
 def train_rounds(
     engine: Engine, task: Task, settings: Settings, monitor: TrainingMonitor
 ) -> FittedModel:
-    """Train until `monitor` says stop, and return the model of the rounds to keep.
+    """Train until the monitor says stop, and return the model of the rounds to keep.
 
     Args:
         engine: what grows the rounds.
         task: what to learn from what.
-        settings: how.
+        settings: how to train.
         monitor: judges each round.
     """
     if isinstance(engine, SelfTrainingEngine):
@@ -60,39 +58,20 @@ def boost(engine: Engine, task: Task, settings: Settings, monitor: TrainingMonit
     Args:
         engine: what grows the rounds.
         task: what to learn.
-        settings: how.
+        settings: how to train.
         monitor: judges each round.
     """
-    own_loss = isinstance(task.loss, Loss)
-    if settings.langevin is not None and not own_loss:
-        able = (
-            "a loss of this library, or one of CatBoost's, which has Langevin boosting of its own"
-        )
-        raise OptionError(
-            f"langevin: the gradients of {task.loss} are out of reach; expected {able}"
-        )
-    factor = 1.0 if settings.langevin is None else settings.langevin.factor(settings.learning_rate)
-    # A tool's own objective sees the tool's own scores: it continues a model that has its scale in
-    # its leaves.
-    scale = task.start.scale if task.start is not None and own_loss else 1.0
-    if scale * factor**settings.n_estimators < _SMALLEST_SCALE:
-        found = f"{settings.langevin} with learning_rate={settings.learning_rate:g} shrinks a tree to nothing"
-        expected = "expected fewer trees, or a smaller shrink_rate"
-        raise OptionError(f"langevin: {found} in {settings.n_estimators} trees; {expected}")
+    shrinkage = _shrinkage(task, settings)
     learner, source = _begun(engine, task, settings)
-    if settings.langevin is not None:
-        if source is None or not isinstance(learner, RefillableLearner):
-            found = f"{engine.display_name} cannot fill the leaves of a tree again"
-            raise OptionError(
-                f"langevin: {found}; expected another engine, such as {DEFAULT_ENGINE}"
-            )
-        learner = LangevinLearner(learner, task, source.leaf_values)
+    scale = shrinkage.first_scale
     scales: list[float] = []
-    for step in range(task.start_step, task.start_step + settings.n_estimators):
-        at = None if source is None else source.at(step, scale)
-        scale *= factor
+    for round_number in range(settings.n_estimators):
+        gradients = None
+        if source is not None:
+            gradients = source.at(task.start_step + round_number, scale)
+        scale *= shrinkage.factor
         try:
-            learner.grow(at, settings.rate(step - task.start_step) / scale)
+            learner.grow(gradients, settings.rate(round_number) / scale)
         except CutShortError as error:
             if not scales:
                 raise
@@ -105,9 +84,45 @@ def boost(engine: Engine, task: Task, settings: Settings, monitor: TrainingMonit
         scales.append(scale)
         if monitor.after_round(learner.rounds, learner.scores, scale):
             break
-    model: FittedModel = learner.model(monitor.rounds_to_keep)
-    model.scale = scales[monitor.record().steps - task.start_step - 1]
+
+    model = learner.model(monitor.rounds_to_keep)
+    last_kept_round = monitor.record().steps - task.start_step - 1
+    model.scale = scales[last_kept_round]
     return model
+
+
+class _Shrinkage(NamedTuple):
+    """How the scale of a model falls while it is trained."""
+
+    first_scale: float
+    """Scale of the model that the training starts from."""
+    factor: float
+    """What the scale is multiplied by before each round; 1 without Langevin boosting."""
+
+
+def _shrinkage(task: Task, settings: Settings) -> _Shrinkage:
+    """Return how the scale falls; refuse Langevin boosting that would shrink a tree to nothing."""
+    is_our_loss = isinstance(task.loss, Loss)
+    if settings.langevin is None:
+        factor = 1.0
+    elif is_our_loss:
+        factor = settings.langevin.factor(settings.learning_rate)
+    else:
+        raise OptionError(
+            f"langevin: the gradients of {task.loss} are out of reach; expected a loss of this "
+            "library, or one of CatBoost's, which has Langevin boosting of its own"
+        )
+
+    # A tool's own objective sees the tool's own scores: it continues a model that has its scale in
+    # its leaves.
+    first_scale = task.start.scale if task.start is not None and is_our_loss else 1.0
+    if first_scale * factor**settings.n_estimators < _SMALLEST_SCALE:
+        raise OptionError(
+            f"langevin: {settings.langevin} with learning_rate={settings.learning_rate:g} shrinks "
+            f"a tree to nothing in {settings.n_estimators} trees; expected fewer trees, or a "
+            "smaller shrink_rate"
+        )
+    return _Shrinkage(first_scale, factor)
 
 
 def _begun(engine: Engine, task: Task, settings: Settings) -> tuple[Learner, GradientSource | None]:
@@ -117,8 +132,16 @@ def _begun(engine: Engine, task: Task, settings: Settings) -> tuple[Learner, Gra
 
         cluster = ClusterLearner(engine.name, task, settings)
         return cluster, cluster.gradients
+
     learner = engine.start(task, settings)
     if not isinstance(task.loss, Loss):
         return learner, None
-    bagging = settings.bagging or engine.query_bagging(settings)
-    return learner, Gradients(task, settings, bagging)
+    gradients = Gradients(task, settings, settings.bagging or engine.query_bagging(settings))
+    if settings.langevin is None:
+        return learner, gradients
+    if not isinstance(learner, RefillableLearner):
+        raise OptionError(
+            f"langevin: {engine.display_name} cannot fill the leaves of a tree again; "
+            f"expected another engine, such as {DEFAULT_ENGINE}"
+        )
+    return LangevinLearner(learner, task, gradients.leaf_values), gradients
