@@ -27,7 +27,7 @@ from tautrank.arrays import F64
 from tautrank.commands.output import show_trainings
 from tautrank.data import RankingData, Splits
 from tautrank.engines import Task
-from tautrank.engines.committee import member_factors
+from tautrank.engines.member_factors import member_factors
 from tautrank.engines.task import DEFAULT_COMMITTEE
 from tautrank.errors import DataError
 from tautrank.experiments.data_source import MEMORY, fingerprint_of

@@ -116,7 +116,7 @@ def test_a_training_that_continues_has_its_own_data(made: list[int]) -> None:
 def test_processes_share_a_file(
     loss: str, made: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lightgbm_binning, "_FILES_FROM", 1)
+    monkeypatch.setattr(lightgbm_binning, "_FEWEST_VALUES_FOR_FILES", 1)
     alone = _model(loss)
     del made[:]
     for _ in range(3):  # each as a process of its own would: nothing in memory

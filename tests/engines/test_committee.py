@@ -11,15 +11,11 @@ from sklearn.base import clone
 
 import tautrank as tr
 from tautrank.engines import Settings, Step, Task, read_loss
-from tautrank.engines.committee import (
-    CommitteeEngine,
-    SeveralModels,
-    exact_in_float32,
-    member_factors,
-    weighted_sum,
-)
+from tautrank.engines.committee import CommitteeEngine, SeatedMember
 from tautrank.engines.lightgbm import LightGBMModel
+from tautrank.engines.member_factors import member_factors
 from tautrank.engines.registry import engine_named
+from tautrank.engines.sum_model import SumModel, exact_in_float32, weighted_sum
 from tautrank.engines.training import train_model
 from tautrank.errors import OptionError, TautrankWarning
 from tests.ranker_examples import synthetic
@@ -146,10 +142,10 @@ def test_members_stop_together_when_their_sum_stops_improving(
     models = []
     for number, loss in enumerate(["lambdarank", "xendcg", "ranknet"]):
         task = Task(train, tr.loss(loss), tr.metric("ndcg@5"), bin_seed=0)
-        own = engine._own_settings(
-            number, task.loss, dataclasses.replace(settings, n_jobs=1, verbose=0), 100
-        )
-        models.append(train_model(engine_named("lightgbm"), task, own)[0])
+        member = SeatedMember(number, task.loss)
+        quiet = dataclasses.replace(settings, n_jobs=1, verbose=0)
+        member_settings = engine.member_settings(member, quiet, 100)
+        models.append(train_model(engine_named("lightgbm"), task, member_settings)[0])
     for trees in range(1, rounds + 1):
         total = 0.0
         for model in models:
@@ -217,7 +213,8 @@ def test_other_engines_share_their_data_and_take_turns(
 
 def test_the_user_may_say_how_rows_features_and_thresholds_are_sampled() -> None:
     def own(engine: str, **extra: float) -> Settings:
-        return CommitteeEngine(engine)._own_settings(1, tr.loss("mse"), Settings(extra=extra), 100)
+        member = SeatedMember(1, tr.loss("mse"))
+        return CommitteeEngine(engine).member_settings(member, Settings(extra=extra), 100)
 
     plain = own("lightgbm")
     assert (plain.extra, plain.bagging.share) == (
@@ -235,11 +232,8 @@ def test_the_user_may_say_how_rows_features_and_thresholds_are_sampled() -> None
 def test_trees_of_random_thresholds_have_more_leaves_where_there_are_more_documents() -> None:
     def leaves(documents: int, sees_lists: bool = False, **extra: object) -> int:
         settings = Settings(num_leaves=31, extra=extra)
-        return (
-            CommitteeEngine()
-            ._own_settings(0, tr.loss("mse"), settings, documents, sees_lists)
-            .num_leaves
-        )
+        member = SeatedMember(0, tr.loss("mse"), sees_lists)
+        return CommitteeEngine().member_settings(member, settings, documents).num_leaves
 
     assert [leaves(n) for n in (0, 62_000, 64_000, 200_000, 248_000, 10**7)] == [
         31,
@@ -264,7 +258,7 @@ def test_every_second_member_sees_the_list_features(
     wide, narrow = 3 * train.n_features, train.n_features
     model = ranker.model_
     assert model.n_features == model.importances().size == wide
-    if isinstance(model, SeveralModels):
+    if isinstance(model, SumModel):
         assert [each.n_features for each in model.models] == [wide, narrow]
     else:
         seen = [bool((tree.feature >= narrow).any()) for tree in model.trees()]
@@ -312,14 +306,14 @@ def test_members_of_several_tools_are_kept_side_by_side(
     mixed = tr.Ranker(["lambdarank", "xgboost:rank:ndcg"], n_estimators=6, num_leaves=7).fit(
         train, valid
     )
-    assert isinstance(mixed.model_, SeveralModels)
+    assert isinstance(mixed.model_, SumModel)
     mixed.save(f"{tmp_path}/model.taut")
     np.testing.assert_array_equal(
         tr.Ranker.load(f"{tmp_path}/model.taut").predict(valid), mixed.predict(valid)
     )
     assert len(mixed.model_.trees()) >= mixed.n_trees_
     with pytest.raises(tr.DataError, match="members of a committee"):
-        SeveralModels.from_bytes(b"nothing\n", 3)
+        SumModel.from_bytes(b"nothing\n", 3)
 
 
 def test_fitted_weights_are_at_least_as_good_on_the_validation_data(train: tr.RankingData) -> None:

@@ -13,7 +13,7 @@ from scipy.sparse import csr_matrix
 import tautrank as tr
 from tautrank import Ranker, RankingData
 from tautrank.engines.choosing import read_loss
-from tautrank.engines.committee import CommitteeEngine
+from tautrank.engines.committee import CommitteeEngine, SeatedMember
 from tautrank.engines.lightgbm import parameters
 from tautrank.engines.task import Settings, Task
 from tautrank.errors import OptionError
@@ -148,10 +148,9 @@ def test_committees_and_tuned_rates_train_fast_too(data: RankingData) -> None:
 def test_members_with_an_objective_of_lightgbm_learn_from_all_documents(data: RankingData) -> None:
     # Their documents would be sampled by LightGBM, whose sum is then wrong (LightGBM#7397).
     for speed, sampled in (("exact", True), ("fast", False)):
-        own = CommitteeEngine()._own_settings(
-            1, read_loss("lightgbm:lambdarank"), Settings(speed=speed), 3000
-        )
-        assert ("subsample" in own.extra) == sampled
+        member = SeatedMember(1, read_loss("lightgbm:lambdarank"))
+        settings = CommitteeEngine().member_settings(member, Settings(speed=speed), 3000)
+        assert ("subsample" in settings.extra) == sampled
     losses = ["lambdarank", "lightgbm:lambdarank", "lightgbm:rank_xendcg"]
     committee = Ranker(losses, n_estimators=20, learning_rate=0.1, speed="fast").fit(data)
     assert committee.score(data) > 0.6

@@ -7,8 +7,8 @@ import inspect
 import pytest
 
 import tautrank as tr
-from tautrank.commands.options import takes_groups
 from tautrank.commands.comparing import compare
+from tautrank.commands.options import takes_groups
 from tautrank.commands.training import train, tune
 from tautrank.engines import DEFAULTS
 from tautrank.experiments.compare import comparison

@@ -192,22 +192,31 @@ class Engine(abc.ABC):
         try:
             yield
         except self.model_class.tool_errors() as error:
-            # LightGBM: "Check failed: what is wrong at /path/file.hpp, line 12 ."; XGBoost:
-            # "[12:34:56] /path/file.cc:78: Check failed: condition: what is wrong" and a stack
-            # trace in C++.
-            first = str(error).strip().partition("\n")[0]
-            reason = re.sub(r"^\[[\d:]+\] \S+:\d+: | at \S+, line \d+ *\.?$", "", first).strip()
-            if "num_features()) > (0)" in reason:
-                reason = "no feature varies enough to be split"
-            # "Check failed: (max_bin) > (1)" and "config->bagging_freq > 0", as a user would write
-            # it
-            plain = re.sub(
-                r"(?<!\w)\(([\w.]+)\)", r"\1", re.sub(r"config->|(?<=\d)f\b", "", reason)
-            )
-            reason = plain.replace("Check failed: ", "expected ")
+            reason = _reason(error)
             raise DataError(
                 f"loss {loss}: {self.display_name} cannot train on this ({reason})"
             ) from None
+
+
+def _reason(error: Exception) -> str:
+    """Return what a tool says is wrong, without places in its source code, as a user would write
+    it.
+
+    LightGBM says "Check failed: what is wrong at /path/file.hpp, line 12 .", and XGBoost
+    "[12:34:56] /path/file.cc:78: Check failed: condition: what is wrong" before a stack trace.
+
+    >>> _reason(ValueError("Check failed: (max_bin) > (1) at /src/config.cpp, line 12 ."))
+    'expected max_bin > 1'
+    >>> _reason(ValueError("[12:34:56] /src/config.cc:78: config->bagging_freq > 0.5f"))
+    'bagging_freq > 0.5'
+    """
+    first_line = str(error).strip().partition("\n")[0]
+    reason = re.sub(r"^\[[\d:]+\] \S+:\d+: | at \S+, line \d+ *\.?$", "", first_line).strip()
+    if "num_features()) > (0)" in reason:
+        return "no feature varies enough to be split"
+    without_cpp = re.sub(r"config->|(?<=\d)f\b", "", reason)
+    without_parentheses = re.sub(r"(?<!\w)\(([\w.]+)\)", r"\1", without_cpp)
+    return without_parentheses.replace("Check failed: ", "expected ")
 
 
 class SelfTrainingEngine(Engine):
@@ -219,6 +228,6 @@ class SelfTrainingEngine(Engine):
 
         Args:
             task: what to learn from what.
-            settings: how.
+            settings: how to train.
             monitor: judges each round.
         """

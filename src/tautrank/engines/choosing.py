@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import (
-    Any,
-    ClassVar,
-)
+from typing import Any, ClassVar
 
 from tautrank.engines.base import Engine
-from tautrank.engines.committee import CommitteeEngine, SeveralModels
+from tautrank.engines.committee import CommitteeEngine
 from tautrank.engines.model import FittedModel
 from tautrank.engines.registry import engine_named, engine_of_member, read_member
+from tautrank.engines.sum_model import SumModel
 from tautrank.engines.task import DEFAULT_COMMITTEE, AnyLoss, Committee, Member, NativeLoss
-from tautrank.errors import (
-    OptionError,
-)
-from tautrank.losses import Loss
+from tautrank.errors import OptionError
 from tautrank.names import Registry, name_of
 
 
@@ -40,10 +35,15 @@ class CommitteeOptions:
     def read(self) -> Committee:
         """Return the committee."""
         losses = self.of.split("|") if isinstance(self.of, str) else self.of
-        if not isinstance(losses, list | tuple) or not losses:
-            found = "an empty list" if losses in ([], ()) else f"the committee {self.of!r}"
-            raise OptionError(f"loss: found {found}; expected at least one loss")
-        return Committee(tuple(map(_read_loss_of_committee, losses)), self.members, self.weights)
+        if losses in ([], ()):
+            raise OptionError("loss: found an empty list; expected at least one loss")
+        if not isinstance(losses, list | tuple):
+            raise OptionError(f"loss: found the committee {self.of!r}; expected at least one loss")
+        return Committee(
+            losses=tuple(_read_loss_in_committee(loss) for loss in losses),
+            members=self.members,
+            weights=self.weights,
+        )
 
 
 COMMITTEES: Registry[CommitteeOptions] = Registry(
@@ -53,11 +53,11 @@ COMMITTEES: Registry[CommitteeOptions] = Registry(
 COMMITTEES.register("committee")(CommitteeOptions)
 
 
-def read_loss(given: Any) -> AnyLoss:
+def read_loss(argument: Any) -> AnyLoss:
     """Return the loss a user means.
 
     Args:
-        given: a name, a printed loss, a `Loss`, or ``tool:objective``; ``"committee"``, or a
+        argument: a name, a printed loss, a `Loss`, or ``tool:objective``; ``"committee"``, or a
             sequence of losses, for several that are added up.
 
     >>> read_loss("ndcg-loss2++(k=5)"), read_loss("catboost:yetirank")
@@ -69,23 +69,23 @@ def read_loss(given: Any) -> AnyLoss:
     Traceback (most recent call last):
     tautrank.errors.OptionError: unknown loss 'lightgbm:lamdarank'; did you mean 'lightgbm:lambdarank'? (known: ...)
     """
-    if isinstance(given, NativeLoss | Committee):
-        return given
-    if isinstance(given, list | tuple):
-        return CommitteeOptions(of=given).read()
-    if isinstance(given, str) and name_of(given) == "committee":
-        return COMMITTEES.make(given).read()
-    return read_member(given)
+    if isinstance(argument, NativeLoss | Committee):
+        return argument
+    if isinstance(argument, list | tuple):
+        return CommitteeOptions(of=argument).read()
+    if isinstance(argument, str) and name_of(argument) == "committee":
+        return COMMITTEES.make(argument).read()
+    return read_member(argument)
 
 
-def _read_loss_of_committee(given: Any) -> Member:
-    loss = read_loss(given)
+def _read_loss_in_committee(argument: Any) -> Member:
+    loss = read_loss(argument)
     if isinstance(loss, Committee):
         raise OptionError("loss: found a committee in a committee; expected losses")
     return loss
 
 
-def members_of(loss: AnyLoss) -> Sequence[Loss | NativeLoss]:
+def members_of(loss: AnyLoss) -> Sequence[Member]:
     """Return the losses of a committee, or the one loss.
 
     Args:
@@ -94,7 +94,7 @@ def members_of(loss: AnyLoss) -> Sequence[Loss | NativeLoss]:
     >>> members_of(read_loss("mse")), members_of(read_loss("committee(of=mse|xendcg)"))
     ((mse,), (mse, xendcg))
     """
-    return (loss,) if isinstance(loss, Loss | NativeLoss) else loss.losses
+    return loss.losses if isinstance(loss, Committee) else (loss,)
 
 
 def engine_for(name: str, loss: AnyLoss) -> Engine:
@@ -128,6 +128,5 @@ def read_model(tool: str, content: bytes, n_features: int, scale: float) -> Fitt
         n_features: number of features that the model must have.
         scale: what its scores are multiplied by.
     """
-    is_sum = tool == SeveralModels.tool
-    model_class = SeveralModels if is_sum else engine_named(tool).model_class
+    model_class = SumModel if tool == SumModel.tool else engine_named(tool).model_class
     return model_class.read(content, n_features, scale)

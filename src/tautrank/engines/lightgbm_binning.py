@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import (
-    Any,
-)
+from typing import Any, NamedTuple
 
 from tautrank.arrays import F64, I64
 from tautrank.data import RankingData, StreamedRows
@@ -20,24 +18,17 @@ from tautrank.engines import lightgbm_private
 from tautrank.engines.binned import content_key
 from tautrank.engines.packages import package
 from tautrank.engines.task import Task
-from tautrank.errors import (
-    OptionError,
-)
+from tautrank.errors import OptionError
 from tautrank.losses import Loss
 
 # Binning fewer values than this takes less time than reading a file.
-_FILES_FROM = 2_000_000
-
-
+_FEWEST_VALUES_FOR_FILES = 2_000_000
 # What a training needs besides bins: Python, Numba and LightGBM; and scores, gradients and lists of
 # each document.
-_ALWAYS = 450 * 2**20
-
-
-_PER_DOCUMENT = 100
-
-
-_SAMPLE = 200_000
+_FIXED_BYTES = 450 * 2**20
+_BYTES_PER_DOCUMENT = 100
+# Documents that LightGBM finds bins from.
+_SAMPLE_SIZE = 200_000
 
 
 def sampled_rows(total: int, params: Mapping[str, Any]) -> I64:
@@ -47,13 +38,12 @@ def sampled_rows(total: int, params: Mapping[str, Any]) -> I64:
         total: number of documents of the whole training.
         params: parameters, among which may be those of LightGBM that decide it.
     """
-    how = {
-        name: params[name]
-        for name in ("data_random_seed", "bin_construct_sample_cnt")
-        if name in params
-    }
-    made = package("lightgbm").Dataset(None, params={**how, "verbosity": -1})
-    return lightgbm_private.sampled_rows(made, total)
+    deciding = {"verbosity": -1}
+    for name in ("data_random_seed", "bin_construct_sample_cnt"):
+        if name in params:
+            deciding[name] = params[name]
+    dataset = package("lightgbm").Dataset(None, params=deciding)
+    return lightgbm_private.sampled_rows(dataset, total)
 
 
 def is_set(params: Mapping[str, Any], name: str) -> bool:
@@ -85,14 +75,20 @@ def is_joined(task: Task, params: Mapping[str, Any]) -> bool:
         task: the training.
         params: LightGBM's parameters by their main names.
     """
-    return isinstance(task.train.X, StreamedRows) or (
-        is_quantised(params) and isinstance(task.loss, Loss)
-    )
+    if isinstance(task.train.X, StreamedRows):
+        return True
+    return is_quantised(params) and isinstance(task.loss, Loss)
+
+
+class BinnedParts(NamedTuple):
+    """LightGBM's data sets of the training data and of the validation data, if there is any."""
+
+    train: Any
+    valid: Any
 
 
 class LightGBMBinning:
-    """LightGBM's data sets of one training: training and validation data, the latter None if there
-    is none.
+    """LightGBM's data sets of one training.
 
     Args:
         task: the training.
@@ -100,83 +96,103 @@ class LightGBMBinning:
     """
 
     def __init__(self, task: Task, params: dict[str, Any]) -> None:
-        self._task, self._params = task, params
+        self._task = task
+        self._params = params
 
-    def shared(self) -> tuple[Any, Any]:
+    def shared(self) -> BinnedParts:
         """Return the data in bins that other trainings may have made."""
-        task, params = self._task, self._params
+        task = self._task
         # LightGBM adds the scores that a training starts from to its data.
         if task.bins is None or task.start is not None or isinstance(task.train.X, StreamedRows):
             return self.make()
-        seen = self._dataset(None).get_params()  # those that decide the bins
-        if params.get("feature_pre_filter") is not False:
-            seen["min_data_in_leaf"] = params.get("min_data_in_leaf")
+        deciding_parameters = self._dataset(None).get_params()
+        if self._params.get("feature_pre_filter") is not False:
+            deciding_parameters["min_data_in_leaf"] = self._params.get("min_data_in_leaf")
         key = content_key(
-            (task.train, task.valid), sorted(seen.items()), task.categorical, task.document_weights
+            (task.train, task.valid),
+            sorted(deciding_parameters.items()),
+            task.categorical,
+            task.document_weights,
         )
-        large = task.train.n_documents * task.train.n_features >= _FILES_FROM
-        found: tuple[Any, Any] = task.bins.get(key, self.make, self if large else None)
-        return found
+        n_values = task.train.n_documents * task.train.n_features
+        files = self if n_values >= _FEWEST_VALUES_FOR_FILES else None
+        parts: BinnedParts = task.bins.get(key, self.make, files)
+        return parts
 
-    def make(self) -> tuple[Any, Any]:
+    def make(self) -> BinnedParts:
         """Bin the data."""
         train = self._binned(self._task.train, weight=self._task.document_weights)
-        return train, None if self._task.valid is None else self._binned(
-            self._task.valid, reference=train
-        )
+        if self._task.valid is None:
+            return BinnedParts(train, None)
+        return BinnedParts(train, self._binned(self._task.valid, reference=train))
 
-    def write(self, binned: tuple[Any, Any], path: Path) -> None:
+    def write(self, binned: BinnedParts, path: Path) -> None:
         """Write binned data to two files."""
-        for part, made in zip(("train", "valid"), binned, strict=True):
-            if made is not None:
-                made.save_binary(f"{path}.{part}")
+        binned.train.save_binary(f"{path}.train")
+        if binned.valid is not None:
+            binned.valid.save_binary(f"{path}.valid")
 
-    def read(self, path: Path) -> tuple[Any, Any]:
+    def read(self, path: Path) -> BinnedParts:
         """Read them."""
         train = self._dataset(f"{path}.train").construct()
-        has_valid = self._task.valid is not None
-        return train, self._dataset(
-            f"{path}.valid", reference=train
-        ).construct() if has_valid else None
+        if self._task.valid is None:
+            return BinnedParts(train, None)
+        return BinnedParts(train, self._dataset(f"{path}.valid", reference=train).construct())
 
-    def _dataset(self, data: Any, **given: Any) -> Any:
+    def _dataset(self, data: Any, **options: Any) -> Any:
+        """Return a data set that has not been constructed."""
         codes = list(self._task.categorical) or "auto"
         return package("lightgbm").Dataset(
-            data, params=self._params, categorical_feature=codes, **given
+            data, params=self._params, categorical_feature=codes, **options
         )
 
-    def _binned(self, data: RankingData, **given: Any) -> Any:
-        task, scores = self._task, None
+    def _binned(self, data: RankingData, weight: F64 | None = None, reference: Any = None) -> Any:
+        """Return the data set of one part; in the bins of a reference, if there is one."""
+        task = self._task
+        start_scores = None
         if task.start is not None and is_joined(task, self._params):
-            scores = task.start.unscaled_scores(data.X, self._params["num_threads"])
+            start_scores = task.start.unscaled_scores(data.X, self._params["num_threads"])
         if isinstance(data.X, StreamedRows):
-            return self._streamed(data.X, given.get("reference"), scores)
-        made = self._dataset(
-            data.X, label=data.labels, group=data.sizes, init_score=scores, **given
+            return self._streamed(data.X, reference, start_scores)
+        dataset = self._dataset(
+            data.X,
+            label=data.labels,
+            group=data.sizes,
+            init_score=start_scores,
+            weight=weight,
+            reference=reference,
         )
-        return made if task.bins is None or task.start is not None else made.construct()
+        is_shared = task.bins is not None and task.start is None
+        return dataset.construct() if is_shared else dataset
 
-    def _streamed(self, rows: StreamedRows, reference: Any, scores: F64 | None) -> Any:
+    def _streamed(self, rows: StreamedRows, reference: Any, start_scores: F64 | None) -> Any:
         """Return a constructed data set of features in files."""
-        task, n, threads = self._task, rows.shape[0], self._params["num_threads"]
-        made = self._dataset(None, reference=reference)
-        if reference is not None:
-            lightgbm_private.make_room_as_in(made, reference.construct(), n)
+        threads = self._params["num_threads"]
+        dataset = self._dataset(None, reference=reference)
+        if reference is None:
+            self._find_bins(dataset, rows)
         else:
-            given = {
-                **self._params,
-                **({"categorical_column": sorted(task.categorical)} if task.categorical else {}),
-            }
-            sample = (
-                rows.take(sampled_rows(n, given), threads) if task.sample is None else task.sample
-            )
-            lightgbm_private.find_bins(made, sample, n, (task.whole or (n,))[0], given)
-            del sample
+            lightgbm_private.make_room_as_in(dataset, reference.construct(), rows.shape[0])
         for chunk in rows.chunks(threads):
-            lightgbm_private.push_rows(made, chunk)
-        if scores is not None:
-            made.set_init_score(scores)
-        return made
+            lightgbm_private.push_rows(dataset, chunk)
+        if start_scores is not None:
+            dataset.set_init_score(start_scores)
+        return dataset
+
+    def _find_bins(self, dataset: Any, rows: StreamedRows) -> None:
+        """Make room for the rows in bins found from LightGBM's sample of them, or from the sample
+        of the whole training.
+        """
+        task = self._task
+        n_rows = rows.shape[0]
+        params = self._params
+        if task.categorical:
+            params = {**params, "categorical_column": sorted(task.categorical)}
+        sample = task.sample
+        if sample is None:
+            sample = rows.take(sampled_rows(n_rows, params), params["num_threads"])
+        total = n_rows if task.whole is None else task.whole[0]
+        lightgbm_private.find_bins(dataset, sample, n_rows, total, params)
 
 
 def check_memory(parts: Sequence[StreamedRows], max_bin: Any) -> None:
@@ -189,14 +205,21 @@ def check_memory(parts: Sequence[StreamedRows], max_bin: Any) -> None:
     memory = parts[0].memory if parts else None
     if memory is None:
         return
-    documents = sum(rows.shape[0] for rows in parts)
-    bins = documents * parts[0].width * (1 if int(max_bin) <= 255 else 2)
+    n_documents = sum(rows.shape[0] for rows in parts)
+    n_features = parts[0].width
+    bytes_per_bin = 1 if int(max_bin) <= 255 else 2
+    bytes_of_bins = n_documents * n_features * bytes_per_bin
     # The sample is there as read and as doubles by column, before the bins are filled.
-    sample = min(documents, _SAMPLE) * parts[0].width * 16
-    needed = _ALWAYS + documents * _PER_DOCUMENT + bins + sample
+    bytes_of_sample = min(n_documents, _SAMPLE_SIZE) * n_features * 16
+    bytes_of_documents = n_documents * _BYTES_PER_DOCUMENT
+    needed = _FIXED_BYTES + bytes_of_documents + bytes_of_bins + bytes_of_sample
     if needed > memory:
-        found, expected, part = (f"{size / 2**30:.2f}G" for size in (memory, needed, bins))
-        of_bins = f"{part} are the bins of {documents} documents of {parts[0].width} features"
         raise OptionError(
-            f"memory: found {found}; expected at least {expected}, of which {of_bins}"
+            f"memory: found {_gigabytes(memory)}; expected at least {_gigabytes(needed)}, of which "
+            f"{_gigabytes(bytes_of_bins)} are the bins of {n_documents} documents of {n_features} "
+            "features"
         )
+
+
+def _gigabytes(n_bytes: float) -> str:
+    return f"{n_bytes / 2**30:.2f}G"

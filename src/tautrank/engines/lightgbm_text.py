@@ -11,17 +11,16 @@ import numpy as np
 from tautrank.arrays import F64, I64, Array
 from tautrank.engines.trees import Tree, greatest_float32
 
+_END_OF_TREES = "\nend of trees\n"
+_TREE_LINE = re.compile(r"^Tree=\d+\n", re.M)
+# From this number on float32 skips whole numbers.
+_FIRST_INEXACT = 2**24
+
 # LightGBM's decision_type of a split: a bit for categories, one for where missing values go, two
 # for what is missing.
 _BY_CATEGORY = 1
-
-
 _DEFAULT_LEFT = 2
-
-
 _MISSING = 12
-
-
 _ZERO_IS_MISSING = 4
 
 
@@ -42,17 +41,16 @@ def scaled_text(text: str, scale: float) -> str:
     if scale == 1:
         return text
 
-    def product(line: re.Match[str]) -> str:
-        digits = ".17g" if line[1].startswith("leaf") else "g"
-        return f"{line[1]}={re.sub(r'[^ ]+', lambda word: f'{float(word[0]) * scale:{digits}}', line[2])}"
+    def scaled_line(line: re.Match[str]) -> str:
+        name, numbers = line.groups()
+        number_format = ".17g" if name.startswith("leaf") else "g"
+        # In linear trees a leaf may have no coefficients: two spaces then follow each other.
+        words = numbers.split(" ")
+        products = [f"{float(word) * scale:{number_format}}" if word else "" for word in words]
+        return f"{name}=" + " ".join(products)
 
-    text = re.sub(
-        r"^(leaf_value|leaf_const|leaf_coeff|internal_value|shrinkage)=(.*)$",
-        product,
-        text,
-        flags=re.M,
-    )
-    return with_sizes(text)
+    scaled_names = "leaf_value|leaf_const|leaf_coeff|internal_value|shrinkage"
+    return with_sizes(re.sub(rf"^({scaled_names})=(.*)$", scaled_line, text, flags=re.M))
 
 
 def text_for_float32(text: str) -> str:
@@ -70,16 +68,18 @@ def text_for_float32(text: str) -> str:
     'tree_sizes=57\\n\\nTree=0\\nthreshold=0.72000002861022949 0.50000000000000011\\nend of trees\\n'
     """
 
-    def moved(line: re.Match[str]) -> str:
-        given = numbers_in(line[1], np.float64)
-        below = greatest_float32(given)
+    def moved_line(line: re.Match[str]) -> str:
+        thresholds = numbers_in(line[1], np.float64)
+        below = greatest_float32(thresholds)
         with np.errstate(over="ignore"):
             above = np.nextafter(below, np.float32(np.inf))
-        in_doubles = np.nextafter(given, -np.inf).view(np.int64) % 2**12 != 0
-        up = in_doubles & (above - given < given - below) & (abs(given) < 2**24)
-        return "threshold=" + " ".join(f"{number:.17g}" for number in np.where(up, above, given))
+        # The number just below a threshold found in float32 data has few digits.
+        last_bits = np.nextafter(thresholds, -np.inf).view(np.int64) % 2**12
+        is_nearer_above = above - thresholds < thresholds - below
+        moves_up = (last_bits != 0) & is_nearer_above & (abs(thresholds) < _FIRST_INEXACT)
+        return "threshold=" + text_of(np.where(moves_up, above, thresholds))
 
-    return with_sizes(re.sub(r"^threshold=(.+)$", moved, text, flags=re.M))
+    return with_sizes(re.sub(r"^threshold=(.+)$", moved_line, text, flags=re.M))
 
 
 def joined_text(texts: Sequence[str]) -> str:
@@ -92,14 +92,16 @@ def joined_text(texts: Sequence[str]) -> str:
     >>> joined_text([text, text]).splitlines()[1], joined_text([text, text]).count("leaf_value")
     ('tree_sizes=27 27', 2)
     """
-    tail = texts[0].partition("\nend of trees\n")[2]
-    parts = [
-        re.split(r"^Tree=\d+\n", text.partition("\nend of trees\n")[0] + "\n", flags=re.M)
-        for text in texts
-    ]
-    blocks = enumerate(block for _, *found in parts for block in found)
-    body = "".join(f"Tree={number}\n{block}" for number, block in blocks)
-    return with_sizes(f"{parts[0][0]}{body}end of trees\n{tail}")
+    head = ""
+    blocks: list[str] = []
+    for text in texts:
+        head_and_trees, _, _ = text.partition(_END_OF_TREES)
+        head_of_text, *blocks_of_text = _TREE_LINE.split(head_and_trees + "\n")
+        head = head or head_of_text
+        blocks += blocks_of_text
+    trees = [f"Tree={number}\n{block}" for number, block in enumerate(blocks)]
+    _, _, tail = texts[0].partition(_END_OF_TREES)
+    return with_sizes(head + "".join(trees) + "end of trees\n" + tail)
 
 
 def with_sizes(text: str) -> str:
@@ -117,8 +119,9 @@ def tree_sizes(text: str) -> str:
     Args:
         text: a model as LightGBM writes it.
     """
-    starts = [tree.start() for tree in re.finditer(r"^(Tree=\d+|end of trees)$", text, flags=re.M)]
-    return " ".join(str(length) for length in np.diff(starts))
+    first_lines = re.finditer(r"^(Tree=\d+|end of trees)$", text, flags=re.M)
+    starts = [line.start() for line in first_lines]
+    return " ".join(map(str, np.diff(starts)))
 
 
 def lightgbm_trees(text: str) -> list[Tree]:
@@ -133,33 +136,43 @@ def lightgbm_trees(text: str) -> list[Tree]:
     >>> lightgbm_trees(text)[0].leaf
     array([-1.,  1.])
     """
-    trees = []
-    for block in text.partition("\nend of trees")[0].split("\nTree=")[1:]:
-        found = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-        threshold, decision = (
-            numbers_in(found["threshold"], np.float64),
-            numbers_in(found["decision_type"], np.int64),
-        )
-        missing = decision & _MISSING
-        # Where no value was missing in training, LightGBM reads a missing one as 0.
-        missing_left = np.where(missing == 0, threshold >= 0.0, (decision & _DEFAULT_LEFT) != 0)
-        splits = np.flatnonzero(decision & _BY_CATEGORY)
-        missing_left[splits] = False
-        feature = numbers_in(found["split_feature"], np.int64)
-        left, right = (numbers_in(found[name], np.int64) for name in ("left_child", "right_child"))
-        zero_is_missing = (missing == _ZERO_IS_MISSING) & (decision & _BY_CATEGORY == 0)
-        more = {
-            "zero_is_missing": zero_is_missing,
-            "categories": _categories(found, threshold, splits),
-        }
-        leaf, linear = (
-            numbers_in(found["leaf_value"], np.float64),
-            found.get("is_linear", "0") != "0",
-        )
-        trees.append(
-            Tree.of(feature, threshold, missing_left, left, right, leaf, linear=linear, **more)
-        )
-    return trees
+    trees_text = text.partition("\nend of trees")[0]
+    return [_tree(block) for block in trees_text.split("\nTree=")[1:]]
+
+
+def _tree(block: str) -> Tree:
+    """Read the lines of one tree."""
+    values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+    threshold = numbers_in(values["threshold"], np.float64)
+    decision = numbers_in(values["decision_type"], np.int64)
+    missing = decision & _MISSING
+    is_by_category = decision & _BY_CATEGORY != 0
+
+    # Where no value was missing in training, LightGBM reads a missing one as 0.
+    missing_as_zero = threshold >= 0.0
+    missing_by_default = decision & _DEFAULT_LEFT != 0
+    missing_left = np.where(missing == 0, missing_as_zero, missing_by_default)
+    missing_left[is_by_category] = False
+    return Tree.of(
+        numbers_in(values["split_feature"], np.int64),
+        threshold,
+        missing_left,
+        numbers_in(values["left_child"], np.int64),
+        numbers_in(values["right_child"], np.int64),
+        numbers_in(values["leaf_value"], np.float64),
+        zero_is_missing=(missing == _ZERO_IS_MISSING) & ~is_by_category,
+        categories=_categories(values, threshold, np.flatnonzero(is_by_category)),
+        linear=values.get("is_linear", "0") != "0",
+    )
+
+
+def text_of(numbers: Array) -> str:
+    """Return numbers as text from which the same bits are read, with spaces between them.
+
+    Args:
+        numbers: doubles.
+    """
+    return " ".join(f"{number:.17g}" for number in numbers)
 
 
 def numbers_in(text: str, kind: type[np.generic]) -> Array:
@@ -172,17 +185,16 @@ def numbers_in(text: str, kind: type[np.generic]) -> Array:
     return np.fromstring(text, kind, sep=" ") if text else np.zeros(0, kind)
 
 
-def _categories(found: Mapping[str, str], threshold: F64, splits: I64) -> dict[int, I64]:
+def _categories(values: Mapping[str, str], threshold: F64, splits: I64) -> dict[int, I64]:
     """Return the categories that go left, by split: the threshold of such a split is the number of
     its set of bits.
     """
     if not splits.size:
         return {}
-    starts, words = (
-        numbers_in(found[name], np.int64) for name in ("cat_boundaries", "cat_threshold")
-    )
-    sets = [
-        np.flatnonzero(words[first:last, np.newaxis] >> np.arange(32) & 1)
-        for first, last in pairwise(starts)
-    ]
+    boundaries = numbers_in(values["cat_boundaries"], np.int64)
+    words = numbers_in(values["cat_threshold"], np.int64)
+    sets = []
+    for first, end in pairwise(boundaries):
+        bits = words[first:end, np.newaxis] >> np.arange(32) & 1
+        sets.append(np.flatnonzero(bits))
     return {int(split): sets[int(threshold[split])] for split in splits}

@@ -73,6 +73,10 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_note_loaded_tools)
 
 
+# By these a user says how GNU OpenMP's threads wait.
+_WAIT_VARIABLES = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}
+
+
 def package(name: str) -> Any:
     """Import the package of an engine's tool, safe to use in this process.
 
@@ -87,19 +91,18 @@ def package(name: str) -> Any:
     >>> package("lightgbm").Booster.__name__
     'Booster'
     """
-    module = TOOLS[name].package
-    asleep = (
-        module not in sys.modules and not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
-    )
-    if asleep:
+    tool = TOOLS[name]
+    needed = f"engine '{name}' needs {tool.display_name}"
+    if tool.package in sys.modules or _WAIT_VARIABLES & os.environ.keys():
+        module = require(tool.package, needed, name)
+    else:
         os.environ["OMP_WAIT_POLICY"] = "passive"
-    try:
-        found = require(module, f"engine '{name}' needs {TOOLS[name].display_name}", name)
-    finally:
-        if asleep:
+        try:
+            module = require(tool.package, needed, name)
+        finally:
             os.environ.pop("OMP_WAIT_POLICY", None)
     make_safe(name)
-    return found
+    return module
 
 
 def check_installed(name: str) -> None:
@@ -124,16 +127,24 @@ def usable_threads(n_jobs: int | None) -> int:
     """
     threads = job_count(n_jobs)
     if n_jobs is None:
-        stated = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-        threads = min(threads, int(stated)) if stated.isdecimal() and int(stated) > 0 else threads
+        threads = min(threads, _threads_of_environment() or threads)
     if not _loaded_before_fork or threads == 1:
         return threads
     if n_jobs not in (None, -1):
         loaded = " and ".join(sorted(_loaded_before_fork))
-        found = f"{n_jobs} in a process forked after {loaded} was loaded, where OpenMP would hang"
-        used = "1 thread (start processes with 'spawn' to use more)"
-        warnings.warn(f"n_jobs: found {found}; using {used}", TautrankWarning, stacklevel=2)
+        warnings.warn(
+            f"n_jobs: found {n_jobs} in a process forked after {loaded} was loaded, where OpenMP "
+            "would hang; using 1 thread (start processes with 'spawn' to use more)",
+            TautrankWarning,
+            stacklevel=2,
+        )
     return 1
+
+
+def _threads_of_environment() -> int:
+    """Return the number of threads in ``OMP_NUM_THREADS``; 0 if it says none."""
+    first_level = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(first_level) if first_level.isdecimal() else 0
 
 
 def make_safe(name: str) -> None:

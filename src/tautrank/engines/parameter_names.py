@@ -29,5 +29,8 @@ def our_name(name: str, main: str | None = None) -> list[str]:
     >>> our_name("eta"), our_name("max_depth")
     (['eta: is called learning_rate here; expected that name'], [])
     """
-    found = [ours for ours, theirs in OTHER_NAMES.items() if (main or name) in theirs]
-    return [f"{name}: is called {ours} here; expected that name" for ours in found]
+    return [
+        f"{name}: is called {our_name} here; expected that name"
+        for our_name, tool_names in OTHER_NAMES.items()
+        if (main or name) in tool_names
+    ]

@@ -39,37 +39,45 @@ def engine_named(name: str) -> Engine:
     """
     if name not in TOOLS:
         raise unknown("engine", str(name), TOOLS)
-    module, _, kind = TOOLS[name].engine.partition(":")
-    found: Engine = getattr(importlib.import_module(module), kind)()
-    return found
+    module, _, class_name = TOOLS[name].engine.partition(":")
+    engine_class = getattr(importlib.import_module(module), class_name)
+    engine: Engine = engine_class()
+    return engine
 
 
-def read_member(given: Any) -> Member:
+def read_member(argument: Any) -> Member:
     """Return the loss of one model that a user means.
 
     Args:
-        given: a name, a printed loss, a `Loss`, or ``tool:objective``.
+        argument: a name, a printed loss, a `Loss`, or ``tool:objective``.
     """
-    if isinstance(given, NativeLoss):
-        return given
-    if isinstance(given, str):
-        tool, colon, objective = given.strip().partition(":")
-        if colon and "(" not in tool:
-            found = (
-                engine_named(tool.lower()).find_objective(objective)
-                if tool.lower() in TOOLS
-                else None
-            )
-            if found is None:
-                raise unknown("loss", given, _native_losses())
-            return NativeLoss(tool.lower(), found)
-        if name_of(given) not in REGISTRY:
-            raise unknown("loss", name_of(given), [*REGISTRY, *_native_losses()])
-    return loss(given)
+    if isinstance(argument, NativeLoss):
+        return argument
+    if not isinstance(argument, str):
+        return loss(argument)
+
+    before_colon, colon, objective = argument.strip().partition(":")
+    if colon and "(" not in before_colon:
+        return _read_native_loss(before_colon.lower(), objective, argument)
+    if name_of(argument) not in REGISTRY:
+        raise unknown("loss", name_of(argument), [*REGISTRY, *_native_losses()])
+    return loss(argument)
+
+
+def _read_native_loss(tool: str, text: str, argument: str) -> NativeLoss:
+    """Return a tool's own objective; an error about the whole argument if there is none."""
+    objective = engine_named(tool).find_objective(text) if tool in TOOLS else None
+    if objective is None:
+        raise unknown("loss", argument, _native_losses())
+    return NativeLoss(tool, objective)
 
 
 def _native_losses() -> list[str]:
-    return [f"{name}:{objective}" for name in TOOLS for objective in engine_named(name).objectives]
+    """Return the tools' own objectives, as users type them."""
+    losses = []
+    for name in TOOLS:
+        losses += [f"{name}:{objective}" for objective in engine_named(name).objectives]
+    return losses
 
 
 def engine_of_member(name: str, loss: Member) -> Engine:
@@ -83,9 +91,11 @@ def engine_of_member(name: str, loss: Member) -> Engine:
     engine = engine_named(name)
     if isinstance(loss, NativeLoss):
         return engine_named(loss.tool)
-    if not engine.takes_losses:
-        others = ", ".join(other for other in TOOLS if engine_named(other).takes_losses)
-        found = f"{name} for the loss {loss}, but {engine.display_name} trains only its own objectives here"
-        expected = f"{others}, or a loss such as '{name}:{engine.objectives[0]}'"
-        raise OptionError(f"engine: found {found}; expected {expected}")
-    return engine
+    if engine.takes_losses:
+        return engine
+    able_engines = ", ".join(tool for tool in TOOLS if engine_named(tool).takes_losses)
+    raise OptionError(
+        f"engine: found {name} for the loss {loss}, but {engine.display_name} trains only its own "
+        f"objectives here; expected {able_engines}, or a loss such as "
+        f"'{name}:{engine.objectives[0]}'"
+    )
