@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from tautrank.arguments import real, whole
-from tautrank.arrays import F64, Array, dense
+from tautrank.arrays import F32, F64, Array, dense
 from tautrank.data import StreamedRows
 from tautrank.engines import lightgbm_private
 from tautrank.engines.base import Engine, GradientsAt, Learner, RefillableLearner
 from tautrank.engines.langevin import check_leaves
 from tautrank.engines.lightgbm_binning import (
+    BinnedParts,
     LightGBMBinning,
     check_memory,
     is_joined,
@@ -28,6 +29,7 @@ from tautrank.engines.lightgbm_text import (
     lightgbm_trees,
     numbers_in,
     scaled_text,
+    text_of,
     with_sizes,
 )
 from tautrank.engines.model import FittedModel, shares
@@ -106,11 +108,10 @@ class LightGBMModel(FittedModel):
         """The model as a LightGBM booster: ``booster.predict(X, raw_score=True)`` gives the scores
         of `predict`.
         """
-        return (
-            self.unscaled
-            if self.scale == 1
-            else package("lightgbm").Booster(model_str=self.to_text())
-        )
+        if self.scale == 1:
+            return self.unscaled
+        scaled_booster: Booster = package("lightgbm").Booster(model_str=self.to_text())
+        return scaled_booster
 
     def _scores(self, X: Any, threads: int) -> Any:
         return self.unscaled.predict(X, raw_score=True, num_threads=threads)
@@ -129,8 +130,7 @@ class LightGBMModel(FittedModel):
         Args:
             n_trees: their number.
         """
-        content = str(self.unscaled.model_to_string(num_iteration=n_trees)).encode()
-        return self.read(content, self.n_features, self.scale)
+        return self.read(self._unscaled_text(n_trees).encode(), self.n_features, self.scale)
 
     def importances(self) -> F64:
         """Return the gain of each feature over all splits, as shares that sum to 1."""
@@ -141,11 +141,15 @@ class LightGBMModel(FittedModel):
         """Return the model as LightGBM writes it, for LightGBM itself, treelite or a search
         engine.
         """
-        return scaled_text(str(self.unscaled.model_to_string(num_iteration=-1)), self.scale)
+        return scaled_text(self._unscaled_text(), self.scale)
+
+    def _unscaled_text(self, n_trees: int = -1) -> str:
+        """Return LightGBM's text of the first trees, or of all."""
+        return str(self.unscaled.model_to_string(num_iteration=n_trees))
 
     def to_bytes(self) -> bytes:
         """Return LightGBM's text of the unscaled trees, in UTF-8."""
-        return str(self.unscaled.model_to_string(num_iteration=-1)).encode()
+        return self._unscaled_text().encode()
 
     @classmethod
     def from_bytes(cls, content: bytes, n_features: int) -> LightGBMModel:
@@ -195,13 +199,12 @@ class LightGBMModel(FittedModel):
             unit: the number.
         """
 
-        def line(found: re.Match[str]) -> str:
-            leaves = np.rint(numbers_in(found[1], np.float64) / unit) * unit
-            return "leaf_value=" + " ".join(f"{leaf:.17g}" for leaf in leaves)
+        def rounded_line(line: re.Match[str]) -> str:
+            leaves = numbers_in(line[1], np.float64)
+            return "leaf_value=" + text_of(np.rint(leaves / unit) * unit)
 
-        return self._of_text(
-            with_sizes(re.sub(r"^leaf_value=(.*)$", line, self.to_text(), flags=re.M))
-        )
+        text = re.sub(r"^leaf_value=(.*)$", rounded_line, self.to_text(), flags=re.M)
+        return self._of_text(with_sizes(text))
 
     @classmethod
     def joined(cls, contents: Sequence[bytes], n_features: int) -> FittedModel:
@@ -215,11 +218,10 @@ class LightGBMModel(FittedModel):
 
     def unscaled_trees(self) -> list[Tree]:
         """Return the trees as arrays; the sum of their leaves is the unscaled score."""
-        text, self._text = (
-            self._text,
-            None,
-        )  # writing it takes LightGBM longer than reading it takes us
-        return lightgbm_trees(text or str(self.unscaled.model_to_string(num_iteration=-1)))
+        # Writing the text takes LightGBM longer than reading it takes us.
+        text = self._text or self._unscaled_text()
+        self._text = None
+        return lightgbm_trees(text)
 
 
 class LightGBM(Engine):
@@ -258,28 +260,30 @@ class LightGBM(Engine):
             loss: the loss to train.
             names: names of parameters that a ranker does not have itself.
         """
-        known = main_names()
-        wrong, seen = [], set()
+        errors = []
+        main_names_met = set()
         for name in names:
-            if name not in known:
-                wrong.append(str(unknown("parameter of lightgbm", name, {*known, *OTHER_NAMES})))
+            main = main_names().get(name)
+            if main is None:
+                known_names = {*main_names(), *OTHER_NAMES}
+                errors.append(str(unknown("parameter of lightgbm", name, known_names)))
                 continue
-            main = known[name]
-            wrong += our_name(name, main)
+            errors += our_name(name, main)
             if main in _OF_OBJECTIVES and not isinstance(loss, NativeLoss):
-                wrong.append(
+                errors.append(
                     f"{name}: is for LightGBM's own objectives; expected {_OF_OBJECTIVES[main]}"
                 )
             if main in _FOR_FILES:
-                wrong.append(
+                errors.append(
                     f"{name}: is for LightGBM's command line; expected a parameter of training"
                 )
-            if main in seen:
-                wrong.append(
-                    f"{name}: given twice, under two of LightGBM's names for {main}; expected it once"
+            if main in main_names_met:
+                errors.append(
+                    f"{name}: given twice, under two of LightGBM's names for {main}; "
+                    "expected it once"
                 )
-            seen.add(main)
-        return wrong
+            main_names_met.add(main)
+        return errors
 
     def query_bagging(self, settings: Settings) -> QueryBagging | None:
         """Return the sampling that ``bagging_by_query`` asks for; LightGBM has it for its own
@@ -292,13 +296,11 @@ class LightGBM(Engine):
         Args:
             settings: how to train.
         """
-        extra = _given(settings)
-        if not _by_query(extra):
+        extra = _extra_by_main_name(settings)
+        if not _samples_by_query(extra):
             return None
         seed = settings.seed + whole("bagging_seed", extra.get("bagging_seed", 0))
-        share = real(
-            "bagging_fraction", extra.get("bagging_fraction", 1.0), least=0.0, above=True, most=1.0
-        )
+        share = _share(extra, "bagging_fraction")
         every = whole("bagging_freq", extra.get("bagging_freq", 0))
         return QueryBagging(share, every, seed) if every > 0 and share < 1 else None
 
@@ -328,10 +330,10 @@ class LightGBM(Engine):
         >>> LightGBM().translate_parameters({"subsample": 0.5})
         {'subsample': 0.5, 'subsample_freq': 1}
         """
-        renamed = dict(parameters)
-        if "subsample" in renamed and not {"subsample_freq", "bagging_freq"} & {*renamed, *fixed}:
-            renamed["subsample_freq"] = 1
-        return renamed
+        says_how_often = {"subsample_freq", "bagging_freq"} & {*parameters, *fixed}
+        if "subsample" in parameters and not says_how_often:
+            return {**parameters, "subsample_freq": 1}
+        return dict(parameters)
 
 
 class _Learner(RefillableLearner):
@@ -340,45 +342,44 @@ class _Learner(RefillableLearner):
     """
 
     def __init__(self, task: Task, settings: Settings) -> None:
-        self._task, self._settings = task, settings
+        self._task = task
+        self._settings = settings
         self.params = parameters(task, settings)
         self.l2 = float(self.params.get("lambda_l2", 0.0))
         self._booster: Any = None  # until the first tree
         self._rate = settings.learning_rate
         # On a cluster the network is waiting from the first tree on.
-        self._ready = None if task.sample is None else LightGBMBinning(task, self.params).make()
+        self._binned: BinnedParts | None = None
+        if task.sample is not None:
+            self._binned = LightGBMBinning(task, self.params).make()
         self._joined = task.start if is_joined(task, self.params) else None
-        self._before = 0 if self._joined is None else self._joined.n_trees
+        self._rounds_before = 0 if self._joined is None else self._joined.n_trees
 
     def grow(self, gradients: GradientsAt | None, rate: float) -> None:
-        # A plain function: LightGBM copies its parameters deeply, and any other callable would take
-        # the data along.
-        given = None if gradients is None else lambda scores, _: gradients(scores)
+        objective = None if gradients is None else _plain_function(gradients)
         if self._booster is None:
-            self._begin(given, rate)
+            self._begin(objective, rate)
         else:
             self._set_rate(rate)
-            self._booster.update(fobj=given)
+            self._booster.update(fobj=objective)
 
     @property
     def rounds(self) -> int:
-        return self._before + int(self._booster.num_trees())
+        return self._rounds_before + int(self._booster.num_trees())
 
     def scores(self, part: Part) -> Array:
         """Return the scores LightGBM keeps for its data sets."""
-        if self._booster is None:
-            start, X = self._task.start, self._task.parts[part].X
-            return (
-                np.zeros(X.shape[0])
-                if start is None
-                else start.unscaled_scores(X, self._settings.threads)
-            )
-        return lightgbm_private.current_scores(self._booster, 0 if part == "train" else 1)
+        if self._booster is not None:
+            return lightgbm_private.current_scores(self._booster, 0 if part == "train" else 1)
+        X = self._task.parts[part].X
+        if self._task.start is None:
+            return np.zeros(X.shape[0])
+        return self._task.start.unscaled_scores(X, self._settings.threads)
 
     def model(self, rounds: int) -> FittedModel:
         # Through the text, so that a model predicts the same before it is saved and after; it also
         # frees the data.
-        text = self._text(0, rounds - self._before)
+        text = self._text(0, rounds - self._rounds_before)
         if self._joined is not None:
             text = joined_text([self._joined.to_bytes().decode(), text])
         return LightGBMModel._of_text(text)
@@ -387,16 +388,17 @@ class _Learner(RefillableLearner):
         """Return the leaf of each document in the last tree."""
         from tautrank.engines.scoring import Scorer
 
-        X, last, threads = self._task.parts[part].X, self.rounds - 1, self._settings.threads
-        (tree,) = lightgbm_trees(
-            self._booster.model_to_string(start_iteration=last, num_iteration=1)
-        )
-        numbers = Scorer.of(
-            [dataclasses.replace(tree, leaf=np.arange(tree.leaf.size, dtype=np.float64))]
-        )
-        if numbers is None or not isinstance(X, np.ndarray) or X.dtype != np.float32:
-            return np.ravel(self._booster.predict(X, last, 1, pred_leaf=True, num_threads=threads))
-        return numbers.scores(X, threads).astype(np.int64)
+        X = self._task.parts[part].X
+        threads = self._settings.threads
+        last_round = self.rounds - 1
+        text = self._booster.model_to_string(start_iteration=last_round, num_iteration=1)
+        tree = lightgbm_trees(text)[0]
+        leaf_numbers = np.arange(tree.leaf.size, dtype=np.float64)
+        scorer = Scorer.of([dataclasses.replace(tree, leaf=leaf_numbers)])
+        if scorer is None or not isinstance(X, np.ndarray) or X.dtype != np.float32:
+            leaves = self._booster.predict(X, last_round, 1, pred_leaf=True, num_threads=threads)
+            return np.ravel(leaves)
+        return scorer.scores(X, threads).astype(np.int64)
 
     def fill(self, leaves: Array, values: F64) -> F64:
         """Change the values of leaves of the last tree."""
@@ -415,56 +417,71 @@ class _Learner(RefillableLearner):
         return str(self._booster.model_to_string(start_iteration=first, num_iteration=n_trees))
 
     def _begin(self, objective: Callable[..., Any] | None, rate: float) -> None:
-        lightgbm, task = package("lightgbm"), self._task
-        # Bins must be the same when training continues, samples of documents and features must not.
+        """Grow the first tree."""
         params = {
             **self.params,
             "learning_rate": rate,
-            "seed": (self._settings.seed + task.start_step) % 2**31,
+            # Bins must be the same when training continues, samples of documents and features must
+            # not.
+            "seed": (self._settings.seed + self._task.start_step) % 2**31,
         }
         self._rate = rate
+        binned = self._binned or LightGBMBinning(self._task, params).shared()
+        if objective is not None:
+            params["objective"] = objective
+        start = self._booster_to_continue(is_our_loss=objective is not None)
 
-        train, valid = self._ready or LightGBMBinning(task, params).shared()
-        # A loss of this library continues the unscaled trees.
-        own, start = (
-            objective is not None,
-            task.start if isinstance(task.start, LightGBMModel) else None,
-        )
-        params |= {"objective": objective} if own else {}
-        begun = None if self._joined or start is None else start.unscaled if own else start.booster
-        if (
-            is_quantised(params)
-            and begun is None
-            and task.sample is None
-            and is_set(params, "force_row_wise")
-        ):
-            self._booster = _begun_by_one_thread(params, train, valid)
-            return
-        threads = {"num_threads": params["num_threads"]}
-        params |= {"num_threads": 1} if is_quantised(params) else {}
-        valids = None if valid is None else [valid]
-        self._booster = lightgbm.train(
-            params, train, 1, valids, init_model=begun, keep_training_booster=True
+        if is_quantised(params):
+            is_alone = start is None and self._task.sample is None
+            if is_alone and is_set(params, "force_row_wise"):
+                self._booster = _begun_by_one_thread(params, binned)
+                return
+            params["num_threads"] = 1
+        self._booster = package("lightgbm").train(
+            params,
+            binned.train,
+            1,
+            None if binned.valid is None else [binned.valid],
+            init_model=start,
+            keep_training_booster=True,
         )
         if is_quantised(params):
-            self._booster.reset_parameter(threads)
+            self._booster.reset_parameter({"num_threads": self.params["num_threads"]})
+
+    def _booster_to_continue(self, *, is_our_loss: bool) -> Booster | None:
+        """Return the booster that LightGBM itself continues, if there is one; a loss of this
+        library continues the unscaled trees.
+        """
+        start = self._task.start
+        if self._joined is not None or not isinstance(start, LightGBMModel):
+            return None
+        return start.unscaled if is_our_loss else start.booster
 
     def _set_rate(self, rate: float) -> None:
         if rate == self._rate:
             return
-        # LightGBM then begins to draw the thresholds of extra_trees from the seed again: the same
-        # ones for every tree.
-        draw = np.random.default_rng(
-            (self._settings.seed, self._task.start_step, int(self._booster.num_trees()))
-        )
-        anew = (
-            {"extra_seed": int(draw.integers(2**31))} if is_set(self.params, "extra_trees") else {}
-        )
-        self._booster.reset_parameter({"learning_rate": rate, **anew})
+        changed = {"learning_rate": rate}
+        if is_set(self.params, "extra_trees"):
+            # LightGBM now begins to draw the thresholds of extra_trees from the seed again: without
+            # another one, the same thresholds for every tree.
+            key = (self._settings.seed, self._task.start_step, int(self._booster.num_trees()))
+            changed["extra_seed"] = int(np.random.default_rng(key).integers(2**31))
+        self._booster.reset_parameter(changed)
         self._rate = rate
 
 
-def _begun_by_one_thread(params: Mapping[str, Any], train: Any, valid: Any) -> Any:
+def _plain_function(gradients: GradientsAt) -> Callable[[Array, Any], tuple[F32, F32]]:
+    """Return the gradients as LightGBM calls them: it copies its parameters deeply, and any other
+    callable would take the data along.
+    """
+
+    def objective(scores: Array, _: Any) -> tuple[F32, F32]:
+        return gradients(scores)
+
+    return objective
+
+
+def _begun_by_one_thread(params: Mapping[str, Any], binned: BinnedParts) -> Any:
     """Return a booster of one tree, whose trees with quantised gradients do not depend on the
     number of threads.
 
@@ -475,23 +492,26 @@ def _begun_by_one_thread(params: Mapping[str, Any], train: Any, valid: Any) -> A
     choose for the documents without features, and the groups of features. LightGBM bundles sparse
     features of the training data, but never those of documents that are binned like others.
     """
-    lightgbm, threads = package("lightgbm"), params["num_threads"]
+    lightgbm = package("lightgbm")
     objective = params["objective"] if callable(params["objective"]) else None
-    params = {**params, "num_iterations": 1, "num_threads": 1} | (
-        {} if objective is None else {"objective": "none"}
-    )
-    documents = lightgbm.Dataset(None, params=params)
-    train.construct()
+    params_of_one = {**params, "num_iterations": 1, "num_threads": 1}
+    if objective is not None:
+        params_of_one["objective"] = "none"
+
+    train = binned.train.construct()
+    documents = lightgbm.Dataset(None, params=params_of_one)
     lightgbm_private.make_room_as_in(documents, train, train.num_data())
     lightgbm_private.mark_finished(documents)
-    documents.set_label(train.get_label()).set_group(
-        train.get_group()
-    )  # which LightGBM's own objectives look at
-    booster = lightgbm.Booster(params, documents)
-    booster.reset_parameter({"num_threads": threads})
-    if valid is not None:
-        booster.add_valid(valid, "valid_0")
-    booster.update(train, objective)  # while `documents` are there: LightGBM compares the two
+    # LightGBM's own objectives look at labels and queries.
+    documents.set_label(train.get_label())
+    documents.set_group(train.get_group())
+
+    booster = lightgbm.Booster(params_of_one, documents)
+    booster.reset_parameter({"num_threads": params["num_threads"]})
+    if binned.valid is not None:
+        booster.add_valid(binned.valid, "valid_0")
+    # While `documents` are there: LightGBM compares the two.
+    booster.update(train, objective)
     return booster
 
 
@@ -500,28 +520,47 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
 
     Args:
         task: what to learn.
-        settings: how.
+        settings: how to train.
     """
-    native = task.loss if isinstance(task.loss, NativeLoss) else None
-    refuse(
-        LightGBM().name_errors(task.loss, settings.extra)
-    )  # LightGBM itself would silently ignore them
-    extra = _given(settings)
-    if extra.get("boosting") == "dart":
-        settings.refuse_dart()
-    if settings.langevin is not None and extra.get("boosting", "gbdt") not in _ADDING:
-        found = f"LightGBM's boosting={extra['boosting']} weights trees differently"
-        raise OptionError(f"langevin: {found}; expected gbdt or goss")
-    if native is None and _by_query(extra):
-        if "goss" in (extra.get("boosting"), extra.get("data_sample_strategy")):
-            raise OptionError(
-                "bagging_by_query: goss samples documents by their gradients; expected one of the two"
-            )
+    # LightGBM itself would silently ignore wrong names.
+    refuse(LightGBM().name_errors(task.loss, settings.extra))
+    extra = _extra_by_main_name(settings)
+    _check_boosting(task, settings, extra)
+    if not isinstance(task.loss, NativeLoss) and _samples_by_query(extra):
         # The loop samples the queries: without an objective of its own, LightGBM would draw none.
         extra = {name: value for name, value in extra.items() if not name.startswith("bagging_")}
     check_leaves(settings.langevin, extra)
     streams = [data.X for data in task.parts.values() if isinstance(data.X, StreamedRows)]
     check_memory(streams, extra.get("max_bin", 255))
+
+    params = _fixed_parameters(task, settings)
+    if not {"force_row_wise", "force_col_wise"} & extra.keys():
+        params |= _histogram_layout(task, settings, streams)
+    params |= extra
+    if is_quantised(params):
+        _avoid_wrong_sums(params)
+    return params
+
+
+def _check_boosting(task: Task, settings: Settings, extra: Mapping[str, Any]) -> None:
+    """Refuse kinds of boosting that do not go with what else is asked for."""
+    boosting = extra.get("boosting", "gbdt")
+    if boosting == "dart":
+        settings.refuse_dart()
+    if settings.langevin is not None and boosting not in _ADDING:
+        raise OptionError(
+            f"langevin: LightGBM's boosting={boosting} weights trees differently; expected gbdt or "
+            "goss"
+        )
+    uses_goss = "goss" in (boosting, extra.get("data_sample_strategy"))
+    if uses_goss and _samples_by_query(extra) and not isinstance(task.loss, NativeLoss):
+        raise OptionError(
+            "bagging_by_query: goss samples documents by their gradients; expected one of the two"
+        )
+
+
+def _fixed_parameters(task: Task, settings: Settings) -> dict[str, Any]:
+    """Return what the task and the settings say, under LightGBM's names."""
     params: dict[str, Any] = {
         "learning_rate": settings.learning_rate,
         "num_leaves": settings.num_leaves,
@@ -531,49 +570,72 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
         "verbosity": -1,
         "metric": "None",
     }
-    if (task.whole or (task.train.n_documents,))[0] < _FEW_DOCUMENTS:
+    n_documents = task.train.n_documents if task.whole is None else task.whole[0]
+    if n_documents < _FEW_DOCUMENTS:
         # LightGBM drops the features that no leaf size allows to split, and then fails if none is
         # left.
         params["feature_pre_filter"] = False
-    if native is not None:
+    if isinstance(task.loss, NativeLoss):
+        params["objective"] = task.loss.objective
         # LightGBM's own gradients have no exact sums: their order must not be left to chance.
-        params |= {"objective": native.objective, "deterministic": True}
-    if not {"force_row_wise", "force_col_wise"} & extra.keys():
-        # By row is faster than LightGBM's own choice (by timing the first tree) on dense data whose
-        # histograms fit a core's cache, at the price of a second copy of the bins.
-        small = task.train.n_features <= _FEW_FEATURES and settings.threads <= _FEW_THREADS
-        limited = any(rows.memory is not None for rows in streams)
-        by_row = small and isinstance(task.train.X, np.ndarray | StreamedRows) and not limited
-        if by_row or limited or native is not None:
-            params["force_row_wise" if by_row else "force_col_wise"] = True
-    params |= extra
-    if is_quantised(params) and "feature_fraction" in params:
-        # LightGBM's sums of them are wrong where a whole tree has some of the features only
-        # (LightGBM#7397).
-        share = real(
-            "feature_fraction", params.pop("feature_fraction"), least=0.0, above=True, most=1.0
-        )
-        params["feature_fraction_bynode"] = share * params.get("feature_fraction_bynode", 1.0)
-    if is_quantised(params) and is_set(params, "force_row_wise"):
-        params["enable_bundle"] = False  # see `_begun_by_one_thread`
+        params["deterministic"] = True
     return params
 
 
-def _given(settings: Settings) -> dict[str, Any]:
-    return {**(_FAST if settings.speed == "fast" else {}), **_by_main_name(settings.extra)}
+def _histogram_layout(
+    task: Task, settings: Settings, streams: Sequence[StreamedRows]
+) -> dict[str, bool]:
+    """Return how histograms are counted; nothing where LightGBM may choose by timing the first
+    tree.
+    """
+    has_memory_limit = any(rows.memory is not None for rows in streams)
+    is_small = task.train.n_features <= _FEW_FEATURES and settings.threads <= _FEW_THREADS
+    is_dense = isinstance(task.train.X, np.ndarray | StreamedRows)
+    if is_small and is_dense and not has_memory_limit:
+        # Faster than LightGBM's own choice on dense data whose histograms fit a core's cache, at
+        # the price of a second copy of the bins.
+        return {"force_row_wise": True}
+    if has_memory_limit or isinstance(task.loss, NativeLoss):
+        return {"force_col_wise": True}
+    return {}
 
 
-def _by_query(extra: Mapping[str, Any]) -> bool:
-    return is_set(extra, "bagging_by_query") or (
-        is_quantised(extra) and "bagging_fraction" in extra
-    )
+def _avoid_wrong_sums(params: dict[str, Any]) -> None:
+    """Change parameters by which LightGBM's sums of quantised gradients are wrong, or depend on the
+    number of threads.
+    """
+    if "feature_fraction" in params:
+        # Wrong where a whole tree has some of the features only (LightGBM#7397).
+        share = _share(params, "feature_fraction")
+        del params["feature_fraction"]
+        params["feature_fraction_bynode"] = share * params.get("feature_fraction_bynode", 1.0)
+    if is_set(params, "force_row_wise"):
+        params["enable_bundle"] = False  # see `_begun_by_one_thread`
+
+
+def _share(params: Mapping[str, Any], name: str) -> float:
+    """Return a share of all, above 0; 1 where it is not set."""
+    return real(name, params.get(name, 1.0), least=0.0, above=True, most=1.0)
+
+
+def _extra_by_main_name(settings: Settings) -> dict[str, Any]:
+    """Return the parameters beside those that all engines have, under their main names."""
+    extra = _by_main_name(settings.extra)
+    return {**_FAST, **extra} if settings.speed == "fast" else extra
+
+
+def _samples_by_query(extra: Mapping[str, Any]) -> bool:
+    """Whether queries are sampled: quantised gradients cannot be sampled by document."""
+    if is_set(extra, "bagging_by_query"):
+        return True
+    return is_quantised(extra) and "bagging_fraction" in extra
+
+
+def _by_main_name(extra: Mapping[str, Any]) -> dict[str, Any]:
+    return {main_names().get(name, name): value for name, value in extra.items()}
 
 
 @functools.cache
 def main_names() -> dict[str, str]:
     """Return LightGBM's main name for each of its names."""
     return lightgbm_private.main_names()
-
-
-def _by_main_name(extra: Mapping[str, Any]) -> dict[str, Any]:
-    return {main_names().get(name, name): value for name, value in extra.items()}
