@@ -149,15 +149,7 @@ class _GainLoss(LambdaLoss):
 
     def _document_weights(self, lists: TrainingLists) -> F64:
         """Return ``G_i``, the gain of each document over the maxDCG@k of its query."""
-        gains = lists.gains(self.gain)
-        discounts = discount_values(lists.longest, self.discount, self.k)
-        # The arrangement has the best documents last: counted from the end it is the ideal ranking.
-        last_documents = np.repeat(lists.offsets[1:], lists.sizes) - 1
-        ideal_ranks = last_documents - np.arange(gains.size)
-        discounted_gains = gains[lists.arrangement] * discounts[ideal_ranks]
-        max_dcg = query_sums(discounted_gains, lists.offsets)
-        factors = np.divide(1.0, max_dcg, out=np.zeros_like(max_dcg), where=max_dcg > 0)
-        return np.asarray(gains * np.repeat(factors, lists.sizes))
+        return gains_over_max_dcg(lists, self.gain, self.discount, self.k)
 
     def _rank_weights(self, n: int) -> tuple[F64, F64]:
         return discount_values(n, self.discount), np.zeros(n)
@@ -166,6 +158,24 @@ class _GainLoss(LambdaLoss):
         """``delta_d = 1/D_d - 1/D_(d+1)`` for the distances 0 to ``n - 1``; 0 for distance 0."""
         by_rank = discount_values(n, self.discount)
         return np.concatenate(([0.0], by_rank[:-1] - by_rank[1:]))
+
+
+def gains_over_max_dcg(lists: TrainingLists, gain: Gain, discount: Discount, k: int | None) -> F64:
+    """Return the gain of each document over the DCG@k of the best ranking of its query; 0 where
+    that is 0.
+
+    >>> gains_over_max_dcg(TrainingLists.of([1, 2]), "linear", "log2", k=1)
+    array([0.5, 1. ])
+    """
+    gains = lists.gains(gain)
+    discounts = discount_values(lists.longest, discount, k)
+    # The arrangement has the best documents last: counted from the end it is the ideal ranking.
+    last_documents = np.repeat(lists.offsets[1:], lists.sizes) - 1
+    ideal_ranks = last_documents - np.arange(gains.size)
+    discounted_gains = gains[lists.arrangement] * discounts[ideal_ranks]
+    max_dcg = query_sums(discounted_gains, lists.offsets)
+    factors = np.divide(1.0, max_dcg, out=np.zeros_like(max_dcg), where=max_dcg > 0)
+    return np.asarray(gains * np.repeat(factors, lists.sizes))
 
 
 @register("ranknet")

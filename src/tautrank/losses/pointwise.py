@@ -39,14 +39,18 @@ class MSE(Loss):
 
 
 class _SquaredError(Objective):
+    """Half of the squared error, bound to lists."""
+
     def _document_weights(self) -> F64:
+        """Return the weight of each document: that of its query."""
         return np.repeat(self.lists.weights, self.lists.sizes)
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
         weights = self._document_weights().astype(scores.dtype)
-        return weights * (scores - self.lists.labels.astype(scores.dtype)), weights
+        errors = scores - self.lists.labels.astype(scores.dtype)
+        return weights * errors, weights
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
-        return query_sums(
-            0.5 * self._document_weights() * (scores - self.lists.labels) ** 2, self.lists.offsets
-        )
+        errors = scores - self.lists.labels
+        losses = 0.5 * self._document_weights() * errors**2
+        return query_sums(losses, self.lists.offsets)

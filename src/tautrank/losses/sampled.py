@@ -41,13 +41,13 @@ class SampledLoss(Loss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = (
-            read_metric(self.metric) if str(self.metric).lower().startswith("map") else self.metric
-        )
-        object.__setattr__(
-            self, "metric", given if isinstance(given, MAP) else checked_metric(given)
-        )
-        if not self._takes(self.metric):
+        metric: Any = self.metric
+        if str(metric).lower().startswith("map"):
+            metric = read_metric(metric)
+        if not isinstance(metric, MAP):
+            metric = checked_metric(metric)
+        object.__setattr__(self, "metric", metric)
+        if not self._takes(metric):
             raise OptionError(
                 f"metric: found {self.metric} with {self.name}; expected {self._expected}"
             )
@@ -58,6 +58,7 @@ class SampledLoss(Loss):
         return True
 
     def _takes(self, metric: Any) -> bool:
+        """Return whether the loss can be made of a metric."""
         return isinstance(metric, ReaderMetric | MAP)
 
     def _rank_weights(self, weights: F64) -> F64:
@@ -124,8 +125,13 @@ class YetiLoss(SampledLoss):
         return self.noise is not None or self.spread > 0
 
     def _rank_weights(self, weights: F64) -> F64:
+        """Return the weight of each rank and the next one: the drop of the metric's weights, or the
+        decay.
+        """
         drops = -np.diff(super()._rank_weights(weights), append=0.0)
-        return drops if self.decay is None else np.power(self.decay, np.arange(drops.size))
+        if self.decay is None:
+            return drops
+        return np.power(self.decay, np.arange(drops.size))
 
 
 @register("plrank")
@@ -163,9 +169,9 @@ class PLRank(SampledLoss):
         noise: see `Loss`.
         strength: see `Loss`.
 
-    >>> objective = PLRank(metric="dcg(gain=linear)@1", samples=2000).bind(labels=[1, 0], offsets=[0, 2])
-    >>> grad, hess = objective.gradients([0.0, 0.0])  # the chance of rank 1 is the logistic function: a slope of 1/4
-    >>> grad.round(2)
+    >>> objective = PLRank(metric="dcg(gain=linear)@1", samples=2000).bind([1, 0], [0, 2])
+    >>> grad, hess = objective.gradients([0.0, 0.0])
+    >>> grad.round(2)  # the chance of rank 1 is the logistic function: a slope of 1/4
     array([-0.25,  0.25])
     """
 
@@ -176,47 +182,76 @@ class PLRank(SampledLoss):
     _expected: ClassVar[str] = "dcg, ndcg or rbp, whose gains add up"
 
     def _takes(self, metric: Any) -> bool:
+        """Return whether the gains of a metric add up: its reader does not stop."""
         return isinstance(metric, ReaderMetric) and not metric.stops
 
 
 class _SampledObjective(Objective):
+    """A loss of sampled rankings, bound to lists."""
+
     loss: SampledLoss
 
     def __init__(self, loss: SampledLoss, lists: TrainingLists, seed: int, threads: int) -> None:
-        gains, weights = _parts(loss.metric, lists)
+        gains, weights = _gains_and_weights(loss.metric, lists)
         self._weights = loss._rank_weights(weights)
-        costs = loss.samples * (
-            lists.sizes * 40.0 + 100.0 * np.minimum(self._weights.size, lists.sizes)
-        )
+        n_ranks = np.minimum(self._weights.size, lists.sizes)
+        costs = loss.samples * (lists.sizes * 40.0 + 100.0 * n_ranks)
         super().__init__(loss, lists, seed, threads, costs)
         self._gains = np.ascontiguousarray(gains[lists.arrangement])
         self._scale = lists.weights_of(gains)
 
     def _results(self, scores: Floats, held: Floats, step: int) -> tuple[Floats, Floats, F64]:
-        from tautrank.losses import _sampled_kernel as kernel
-        from tautrank.losses._smoothing_kernel import DISTRIBUTIONS, Draws
+        if isinstance(self.loss, YetiLoss):
+            return self._neighbour_pairs(self.loss, scores, held, step)
+        from tautrank.losses._sampled_kernel import policy_gradients
 
-        loss, lists = self.loss, self.lists
-        ranked = held if isinstance(loss, YetiLoss) else scores
-        on = (lists.arrangement, self._gains, lists.offsets, self._scale)
-        draws = Draws(ranked, *on, loss.samples, np.uint64(self.seed), step)
-        if isinstance(loss, YetiLoss):
-            reader = kernel.STOPS if getattr(loss.metric, "stops", False) else kernel.READS
-            reader = kernel.COUNTS if isinstance(loss.metric, MAP) else reader
-            options = (DISTRIBUTIONS.index(loss.distribution), loss.spread, reader)
-            return self._filled_results(
-                kernel.neighbour_pairs, scores.dtype, draws, self._weights, options, scores
-            )
         grad, hess, values = self._filled_results(
-            kernel.policy_gradients, scores.dtype, draws, self._weights
+            policy_gradients, scores.dtype, self._draws(scores, step), self._weights
         )
         return grad, np.maximum(np.abs(hess), np.abs(grad)), values
 
+    def _neighbour_pairs(
+        self, loss: YetiLoss, scores: Floats, held: Floats, step: int
+    ) -> tuple[Floats, Floats, F64]:
+        """Return the results of the logistic loss of neighbours in rankings of noisy ``held``
+        scores.
+        """
+        from tautrank.losses import _sampled_kernel as kernel
+        from tautrank.losses._smoothing_kernel import DISTRIBUTIONS
 
-def _parts(metric: Any, lists: TrainingLists) -> tuple[F64, F64]:
+        if isinstance(loss.metric, MAP):
+            reader = kernel.COUNTS
+        elif getattr(loss.metric, "stops", False):
+            reader = kernel.STOPS
+        else:
+            reader = kernel.READS
+        options = (DISTRIBUTIONS.index(loss.distribution), loss.spread, reader)
+        draws = self._draws(held, step)
+        return self._filled_results(
+            kernel.neighbour_pairs, scores.dtype, draws, self._weights, options, scores
+        )
+
+    def _draws(self, scores: Floats, step: int) -> Any:
+        """Return the lists and the noise to draw for them, as the kernels take them."""
+        from tautrank.losses._smoothing_kernel import Draws
+
+        return Draws(
+            scores=scores,
+            arrangement=self.lists.arrangement,
+            values=self._gains,
+            offsets=self.lists.offsets,
+            scale=self._scale,
+            samples=self.loss.samples,
+            seed=np.uint64(self.seed),
+            step=step,
+        )
+
+
+def _gains_and_weights(metric: Any, lists: TrainingLists) -> tuple[F64, F64]:
     """Return the gains of the documents and the weights of the ranks."""
     if not isinstance(metric, MAP):
         return reader_gains(metric, lists)
     relevant = metric._document_values(lists.labels)
-    norms = np.repeat(np.maximum(metric._norms(relevant, lists.offsets), 1.0), lists.sizes)
-    return relevant / norms, discount_values(lists.longest, "reciprocal", metric.k)
+    divisors = np.maximum(metric._norms(relevant, lists.offsets), 1.0)
+    weights = discount_values(lists.longest, "reciprocal", metric.k)
+    return relevant / np.repeat(divisors, lists.sizes), weights

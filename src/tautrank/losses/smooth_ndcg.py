@@ -13,7 +13,7 @@ from tautrank.arguments import checked_by, choice, real
 from tautrank.arrays import F64, Floats
 from tautrank.errors import OptionError
 from tautrank.losses.base import Loss, Objective, Ranges, TrainingLists, register
-from tautrank.losses.pairwise import LambdaRank
+from tautrank.losses.pairwise import gains_over_max_dcg
 from tautrank.metrics.base import check_k
 from tautrank.metrics.gains import Gain, check_gain, discount_values
 
@@ -46,9 +46,9 @@ class SmoothNDCG(Loss):
         """The cutoff of ``neuralndcg``, and the temperature where the hessian is 1; otherwise it is
         a unit.
         """
-        return self._searched | (
-            {"temperature": ("float", 0.1, 10.0, "log")} if self.scale == "plain" else {}
-        )
+        if self.scale == "curvature":
+            return self._searched
+        return self._searched | {"temperature": ("float", 0.1, 10.0, "log")}
 
     def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective:
         return _SmoothObjective(self, lists, seed, threads)
@@ -79,7 +79,8 @@ class ApproxNDCG(SmoothNDCG):
         super().__post_init__()
         if self.k is not None:
             raise OptionError(
-                f"k: found {self.k} with approxndcg; expected None, as its ranks are not whole numbers"
+                f"k: found {self.k} with approxndcg; expected None, as its ranks are not whole"
+                " numbers"
             )
 
 
@@ -114,11 +115,14 @@ class NeuralNDCG(SmoothNDCG):
 
 
 class _SmoothObjective(Objective):
+    """A smooth NDCG bound to lists."""
+
     loss: SmoothNDCG
 
     def __init__(self, loss: SmoothNDCG, lists: TrainingLists, seed: int, threads: int) -> None:
-        super().__init__(loss, lists, seed, threads, 4.0 * lists.sizes.astype(np.float64) ** 2)
-        self._gains = LambdaRank(k=loss.k, gain=loss.gain)._document_weights(lists)
+        costs = 4.0 * lists.sizes.astype(np.float64) ** 2
+        super().__init__(loss, lists, seed, threads, costs)
+        self._gains = gains_over_max_dcg(lists, loss.gain, "log2", loss.k)
         self._discounts = discount_values(lists.longest, "log2", loss.k)[: loss.k]
         self._scale = lists.weights_of(self._gains)
 
@@ -127,8 +131,17 @@ class _SmoothObjective(Objective):
 
         loss, lists = self.loss, self.lists
         kernel = sorted_gains if isinstance(loss, NeuralNDCG) else approximate_ranks
-        given = (scores, self._gains, lists.offsets, self._scale, loss.temperature, self._discounts)
-        grad, hess, values = self._filled_results(kernel, scores.dtype, *given)
+        grad, sum_of_sizes, values = self._filled_results(
+            kernel,
+            scores.dtype,
+            scores,
+            self._gains,
+            lists.offsets,
+            self._scale,
+            loss.temperature,
+            self._discounts,
+        )
         if loss.scale == "plain":
-            return grad, np.repeat(self._scale, lists.sizes).astype(scores.dtype), values
-        return grad, hess / scores.dtype.type(loss.temperature), values
+            weights = np.repeat(self._scale, lists.sizes)
+            return grad, weights.astype(scores.dtype), values
+        return grad, sum_of_sizes / scores.dtype.type(loss.temperature), values

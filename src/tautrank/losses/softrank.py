@@ -12,14 +12,16 @@ Computational Harmonic Analysis 19(1), 2005.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tautrank.arguments import checked_by, choice, real, whole
 from tautrank.arrays import F64, I64, Floats
 from tautrank.losses.base import Loss, Objective, Ranges, TrainingLists, register
-from tautrank.losses.pairwise import LambdaRank
+from tautrank.losses.pairwise import gains_over_max_dcg
 from tautrank.losses.stochastic import SmoothedObjective, StochasticRank
 from tautrank.metrics import NDCG
 from tautrank.metrics.base import check_k
@@ -160,7 +162,9 @@ class SoftRank(Loss):
     @property
     def worth_searching(self) -> Ranges:
         """``sigma`` where the hessian is 1; otherwise sigma only changes the unit of the scores."""
-        return {"sigma": ("float", 0.1, 10.0, "log")} if self.scale == "plain" else {}
+        if self.scale == "curvature":
+            return {}
+        return {"sigma": ("float", 0.1, 10.0, "log")}
 
     @property
     def gradient_is_derivative(self) -> bool:
@@ -178,6 +182,11 @@ class SoftRank(Loss):
         return _SmoothedSoftRank(self.sampled, lists, seed, threads)
 
     @property
+    def _takes_powers(self) -> bool:
+        """Whether the kernel takes the discount as a sum of powers, rather than rank by rank."""
+        return self.k is None and isinstance(self.discount, str)
+
+    @property
     def sampled(self) -> StochasticRank:
         """The loss whose gradient ``estimator="ccs"`` takes; its value is lower by 1."""
         return StochasticRank(
@@ -193,66 +202,81 @@ class SoftRank(Loss):
 
 
 class _ExactObjective(Objective):
+    """SoftRank with its exact gradient, bound to lists."""
+
     loss: SoftRank
 
     def __init__(self, loss: SoftRank, lists: TrainingLists, seed: int, threads: int) -> None:
-        # LambdaRank's document weights are the gains over maxDCG@k.
-        gains = LambdaRank(k=loss.k, gain=loss.gain, discount=loss.discount)._document_weights(
-            lists
-        )
-        with_gain = query_sums(gains > 0, lists.offsets)
+        gains = gains_over_max_dcg(lists, loss.gain, loss.discount, loss.k)
+        n_with_gain = query_sums(gains > 0, lists.offsets)
         self._depth = lists.longest if loss.k is None else min(loss.k, lists.longest)
-        # Contests, each a dozen and a few more for every rank (or power) in the pairs that
-        # `balanced_ranges` counts in; and thirty of those for every document.
-        self._powers = loss.discount if loss.k is None and isinstance(loss.discount, str) else None
-        contest = 12.0 + (1.0 * self._depth if self._powers is None else 20.0)
-        super().__init__(loss, lists, seed, threads, lists.sizes * (30.0 + contest * with_gain))
+        # In units of the pairs that `balanced_ranges` counts in: contests, each a dozen and a few
+        # for every rank or power; and thirty for every document.
+        cost_of_discount = 20.0 if loss._takes_powers else 1.0 * self._depth
+        cost_of_contest = 12.0 + cost_of_discount
+        costs = lists.sizes * (30.0 + cost_of_contest * n_with_gain)
+        super().__init__(loss, lists, seed, threads, costs)
         self._gains = gains[lists.arrangement]
-        self._scale = np.where(with_gain > 0, lists.weights, 0.0)
+        self._scale = np.where(n_with_gain > 0, lists.weights, 0.0)
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
-        _, grad, hess = self._computed(scores, derivatives=True)
+        grad = np.zeros_like(scores)
+        hess = np.zeros_like(scores)
+        self._compute(scores, np.zeros(self.lists.sizes.size), grad, hess)
         if self.loss.scale == "plain":
             hess[:] = np.repeat(self._scale, self.lists.sizes)
         return grad, hess
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
-        return self._computed(scores, derivatives=False)[0]
+        values = np.zeros(self.lists.sizes.size)
+        no_derivatives = np.zeros(0, scores.dtype)
+        self._compute(scores, values, no_derivatives, no_derivatives)
+        return values
 
-    def _computed(self, scores: Floats, derivatives: bool) -> tuple[F64, Floats, Floats]:
-        """Return values and, if ``derivatives``, gradients and hessians."""
-        from tautrank.losses._softrank_kernel import POWERS, softrank_queries
+    def _compute(self, scores: Floats, values: F64, grad: Floats, hess: Floats) -> None:
+        """Write values and, unless they have no entries, gradients and hessians.
 
-        lists, kind = self.lists, scores.dtype
-        discount, powers = None, None
-        if self._powers is None:
-            discount = np.trim_zeros(discount_values(self._depth, self.loss.discount), "b").astype(
-                kind
-            )
-        else:
-            gaps, coefficients, *limits = power_tables(
-                lists.longest, self._powers, TOLERANCE[kind], POWERS
-            )
-            powers = (gaps.astype(kind), coefficients.astype(kind), *limits)
-        values = np.zeros(lists.sizes.size)
-        grad, hess = (np.zeros(scores.size if derivatives else 0, kind) for _ in range(2))
-        given = (
+        Args:
+            scores: noisy scores.
+            values: one per query, filled with 0.
+            grad, hess: one per document, filled with 0; or empty.
+        """
+        from tautrank.losses._softrank_kernel import softrank_queries
+
+        lists, dtype = self.lists, scores.dtype
+        arguments = (
             scores,
             lists.arrangement,
             self._ranks(scores),
-            self._gains.astype(kind, copy=False),
+            self._gains.astype(dtype, copy=False),
             lists.offsets,
             self._scale,
-            discount,
-            powers,
+            None if self.loss._takes_powers else self._discounts(dtype),
+            self._powers(dtype) if self.loss._takes_powers else None,
             self.loss.sigma,
-            derivatives,
+            grad.size > 0,
         )
-        self._fill(softrank_queries, given, values, grad, hess)
-        return values, grad, hess
+        self._fill(softrank_queries, arguments, values, grad, hess)
+
+    def _discounts(self, dtype: np.dtype[Any]) -> Floats:
+        """Return the discounts of the ranks, up to the last one that has any."""
+        discounts = discount_values(self._depth, self.loss.discount)
+        return np.trim_zeros(discounts, "b").astype(dtype)
+
+    def _powers(self, dtype: np.dtype[Any]) -> tuple[Floats, Floats, I64, I64]:
+        """Return the discount as a sum of powers, as the kernel takes it."""
+        from tautrank.losses._softrank_kernel import POWERS
+
+        discount = self.loss.discount
+        assert isinstance(discount, str)
+        tables = power_tables(self.lists.longest, discount, TOLERANCE[dtype], POWERS)
+        gaps, coefficients = tables.gaps.astype(dtype), tables.coefficients.astype(dtype)
+        return gaps, coefficients, tables.n_terms, tables.reach
 
 
 class _SmoothedSoftRank(SmoothedObjective):
+    """The estimate of SoftRank's gradient; its value is one minus the smoothed metric."""
+
     def _values(self, scores: F64, held: F64, step: int) -> F64:
         # The smoothed value is the metric with a minus sign.
         return self._scale + super()._values(scores, held, step)
@@ -279,34 +303,54 @@ def discount_powers(n: int, discount: str, tolerance: float, group: int) -> F64:
     True
     """
     # All low ranks, and of the others as many as matter.
-    r = np.unique(
-        np.concatenate(
-            (np.arange(min(n, 200)), np.rint(np.geomspace(1, n, 800)).astype(np.int64) - 1)
-        )
-    )
-    by_rank = discount_values(n + 1, discount)
-    goal = by_rank[r]
-    step = by_rank[r + 1] - goal
-    fitted = [np.exp(_FITTED[n])] if discount == "log2" and n in _FITTED else []
-    for rates in (
-        *fitted,
-        *(np.geomspace(0.3 / n, 8.0, terms) for terms in range(group, _MOST_TERMS + 1, group)),
-    ):
-        powers = np.exp(-np.outer(r, rates))
-        system = np.vstack(
-            (powers / goal[:, np.newaxis], powers * np.expm1(-rates) / step[:, np.newaxis])
-        )
-        coefficients = np.linalg.lstsq(system, np.ones(2 * r.size), rcond=1e-15)[0]
-        if np.abs(system @ coefficients - 1.0).max() < tolerance:
+    low_ranks = np.arange(min(n, 200))
+    spaced_ranks = np.rint(np.geomspace(1, n, 800)).astype(np.int64) - 1
+    ranks = np.unique(np.concatenate((low_ranks, spaced_ranks)))
+    discounts = discount_values(n + 1, discount)
+    goal = discounts[ranks]
+    steps = discounts[ranks + 1] - goal
+
+    for rates in _rates_to_try(n, discount, group):
+        powers = np.exp(-np.outer(ranks, rates))
+        steps_of_powers = powers * np.expm1(-rates)
+        # Relative errors of the discount and of its steps: each row should add up to 1.
+        system = np.vstack((powers / goal[:, np.newaxis], steps_of_powers / steps[:, np.newaxis]))
+        ones = np.ones(2 * ranks.size)
+        coefficients = np.linalg.lstsq(system, ones, rcond=1e-15)[0]
+        errors = np.abs(system @ coefficients - 1.0)
+        if errors.max() < tolerance:
             break
-    found = np.stack((-np.expm1(-rates), coefficients))
-    found.setflags(write=False)
-    return found
+    table = np.stack((-np.expm1(-rates), coefficients))
+    table.setflags(write=False)
+    return table
 
 
-def power_tables(
-    longest: int, discount: str, tolerance: float, group: int
-) -> tuple[F64, F64, I64, I64]:
+def _rates_to_try(n: int, discount: str, group: int) -> Iterator[F64]:
+    """Yield ``-log x_q`` of the powers of a sum: the fitted ones if there are any, then more and
+    more terms that are evenly spaced.
+    """
+    if discount == "log2" and n in _FITTED:
+        yield np.exp(_FITTED[n])
+    for n_terms in range(group, _MOST_TERMS + 1, group):
+        yield np.geomspace(0.3 / n, 8.0, n_terms)
+
+
+class PowerTables(NamedTuple):
+    """A discount as sums of powers, one sum per row for lists of up to some length.
+
+    gaps: ``1 - x_q``, filled up with zeros.
+    coefficients: ``c_q``, filled up with zeros.
+    n_terms: the number of terms of each row.
+    reach: the longest list of each row.
+    """
+
+    gaps: F64
+    coefficients: F64
+    n_terms: I64
+    reach: I64
+
+
+def power_tables(longest: int, discount: str, tolerance: float, group: int) -> PowerTables:
     """`discount_powers` for lists of up to 64, 256, 1024, ... documents, a row each, until
     ``longest`` is reached.
 
@@ -319,20 +363,17 @@ def power_tables(
         tolerance: as in `discount_powers`, as is ``group``.
         group: see there.
 
-    Returns:
-        ``1 - x_q`` and ``c_q``, filled up with zeros; the number of terms and the longest list of
-        each row.
-
-    >>> gaps, coefficients, terms, reach = power_tables(300, "log2", 1e-6, 4)
-    >>> terms, reach
+    >>> tables = power_tables(300, "log2", 1e-6, 4)
+    >>> tables.n_terms, tables.reach
     (array([12, 12, 16]), array([  64,  256, 1024]))
     """
-    sizes = [_SHORTEST]
-    while sizes[-1] < longest:
-        sizes.append(sizes[-1] * _GROWTH)
-    found = [discount_powers(size, discount, tolerance, group) for size in sizes]
-    terms = np.array([gaps.size for gaps, _ in found], dtype=np.int64)
-    tables = np.zeros((2, len(found), int(terms.max())))
-    for row, powers in enumerate(found):
-        tables[:, row, : terms[row]] = powers
-    return tables[0], tables[1], terms, np.array(sizes, dtype=np.int64)
+    lengths = [_SHORTEST]
+    while lengths[-1] < longest:
+        lengths.append(lengths[-1] * _GROWTH)
+    sums = [discount_powers(length, discount, tolerance, group) for length in lengths]
+    n_terms = np.array([gaps.size for gaps, _ in sums], dtype=np.int64)
+    tables = np.zeros((2, len(sums), int(n_terms.max())))
+    for row, sum_of_powers in enumerate(sums):
+        tables[:, row, : n_terms[row]] = sum_of_powers
+    gaps, coefficients = tables
+    return PowerTables(gaps, coefficients, n_terms, reach=np.array(lengths, dtype=np.int64))
