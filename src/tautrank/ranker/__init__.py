@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from tautrank.ranker.answers import Ranking
 from tautrank.ranker.list_features import ListFeatures
+from tautrank.ranker.ranking import Ranking
 
 if TYPE_CHECKING:
     from tautrank.ranker.estimator import Ranker

@@ -35,10 +35,11 @@ from tautrank.engines.training import fit
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
 from tautrank.metrics import Metric, metric
 from tautrank.ranker import inputs
-from tautrank.ranker.answers import Explanation, Ranking
+from tautrank.ranker.explanation import Explanation
 from tautrank.ranker.fitted import Fitted
 from tautrank.ranker.list_features import PROBE_TREES, ListFeatures, with_list_features
 from tautrank.ranker.model_file import read_ranker, write_ranker
+from tautrank.ranker.ranking import Ranking
 from tautrank.ranker.validation import given_once, validation_sets
 
 

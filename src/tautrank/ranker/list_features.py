@@ -23,7 +23,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tautrank.arguments import truth
-from tautrank.arrays import F64, I64
+from tautrank.arrays import F64, I64, Array
+from tautrank.data import RankingData
 from tautrank.engines import FittedModel, Record, Task
 from tautrank.errors import OptionError
 from tautrank.kernels.threads import balanced_ranges, run
@@ -70,19 +71,13 @@ class ListFeatures:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.columns, str) and self.columns in ("all", "auto")):
-            one = isinstance(self.columns, (str, int, np.integer)) and not isinstance(
-                self.columns, bool
-            )
-            if not one and (isinstance(self.columns, dict) or not np.iterable(self.columns)):
-                raise OptionError(f"list_features: found {self.columns!r}; expected {_EXPECTED}")
-            object.__setattr__(self, "columns", (self.columns,) if one else tuple(self.columns))
-            if not self.columns:
-                raise OptionError(f"list_features: found no column; expected {_EXPECTED}")
+            object.__setattr__(self, "columns", _checked_columns(self.columns))
         for name in _KINDS:
             truth(f"list_features: {name}", getattr(self, name))
         if not any(self.kinds):
             raise OptionError(
-                f"list_features: found nothing to add; expected {', '.join(_KINDS)}, or some of them"
+                "list_features: found nothing to add; "
+                f"expected {', '.join(_KINDS)}, or some of them"
             )
 
     @property
@@ -103,12 +98,12 @@ class ListFeatures:
         Args:
             features: the names of all features of the data, if they have names.
         """
-        sources = [
-            features[column] if features is not None else f"column {column}"
-            for column in self.columns
-        ]
-        added = [text for name, text in _KINDS.items() if getattr(self, name)]
-        return tuple(f"{source} ({text})" for text in added for source in sources)
+        if features is None:
+            sources = [f"column {column}" for column in self.columns]
+        else:
+            sources = [features[column] for column in self.columns]
+        kinds = [text for name, text in _KINDS.items() if getattr(self, name)]
+        return tuple(f"{source} ({kind})" for kind in kinds for source in sources)
 
     def transform(self, X: Any, offsets: I64, threads: int = 1) -> Any:
         """Return the features with the list features behind them, one block of columns for each
@@ -123,25 +118,35 @@ class ListFeatures:
         >>> ListFeatures([0]).transform(X, np.array([0, 3, 4])).tolist()[1:]
         [[3.0, 1.2247449159622192, 1.0], [2.0, 0.0, 0.0], [5.0, 0.0, 0.0]]
         """
-        from tautrank.ranker._list_features_kernel import describe_lists
+        columns = np.array(self.columns, np.int64)
+        if isinstance(X, np.ndarray):
+            n_features = X.shape[1]
+            described = np.full((X.shape[0], n_features + self.width), np.nan, X.dtype)
+            described[:, :n_features] = X
+            self._describe(np.ascontiguousarray(X), columns, offsets, described, threads)
+            return described
 
-        columns, dense = np.array(self.columns, np.int64), isinstance(X, np.ndarray)
-        values = np.ascontiguousarray(X if dense else X[:, columns].toarray())
-        numbers = columns if dense else np.arange(columns.size)
-        start = X.shape[1] if dense else 0
-        out = np.full((X.shape[0], start + self.width), np.nan, X.dtype)
-        out[:, :start] = values[:, :start]
-
-        def task(first: int, last: int) -> None:
-            describe_lists(values, numbers, offsets, first, last, self.kinds, start, out)
-
-        # A value costs about as much as 30 of the pairs that `balanced_ranges` counts in.
-        run(task, balanced_ranges(30.0 * columns.size * np.diff(offsets), threads), threads)
-        if dense:
-            return out
         from scipy.sparse import csr_matrix, hstack
 
-        return hstack([X, csr_matrix(out)], format="csr", dtype=X.dtype)
+        values = np.ascontiguousarray(X[:, columns].toarray())
+        added = np.full((X.shape[0], self.width), np.nan, X.dtype)
+        self._describe(values, np.arange(columns.size), offsets, added, threads)
+        return hstack([X, csr_matrix(added)], format="csr", dtype=X.dtype)
+
+    def _describe(
+        self, values: Array, columns: I64, offsets: I64, out: Array, threads: int
+    ) -> None:
+        """Write the list features of some columns into the last columns of an array."""
+        from tautrank.ranker._list_features_kernel import describe_lists
+
+        start = out.shape[1] - self.width
+
+        def describe(first: int, last: int) -> None:
+            describe_lists(values, columns, offsets, first, last, self.kinds, start, out)
+
+        # A value costs about as much as 30 of the pairs that `balanced_ranges` counts in.
+        costs = 30.0 * columns.size * np.diff(offsets)
+        run(describe, balanced_ranges(costs, threads), threads)
 
     def added_to(self, task: Task, threads: int) -> Task:
         """Return the task with the list features added to its training and validation data.
@@ -151,18 +156,20 @@ class ListFeatures:
             threads: number of threads.
         """
 
-        def described(data: Any) -> Any:
-            names = data.feature_names
-            X = self.transform(data.X, data.offsets, threads)
-            return dataclasses.replace(
-                data, X=X, feature_names=None if names is None else names + self.names(names)
-            )
-
-        valid = None if task.valid is None else described(task.valid)
-        own_columns = task.train.n_features
         return dataclasses.replace(
-            task, train=described(task.train), valid=valid, own_columns=own_columns
+            task,
+            train=self._added_to_data(task.train, threads),
+            valid=None if task.valid is None else self._added_to_data(task.valid, threads),
+            own_columns=task.train.n_features,
         )
+
+    def _added_to_data(self, data: RankingData, threads: int) -> RankingData:
+        """Return data with the list features as its last columns."""
+        names = data.feature_names
+        if names is not None:
+            names += self.names(names)
+        features = self.transform(data.X, data.offsets, threads)
+        return dataclasses.replace(data, X=features, feature_names=names)
 
     def by_source(self, gains: F64) -> F64:
         """Return one value per feature of the data: its own, plus those of the columns made from
@@ -171,89 +178,130 @@ class ListFeatures:
         Args:
             gains: one value per column of the transformed features.
         """
-        own, added = np.split(np.asarray(gains, np.float64), [len(gains) - self.width])
-        np.add.at(own, np.tile(self.columns, sum(self.kinds)), added)
-        return own
+        n_features = len(gains) - self.width
+        totals, gains_of_added = np.split(np.asarray(gains, np.float64), [n_features])
+        sources = np.tile(self.columns, sum(self.kinds))
+        np.add.at(totals, sources, gains_of_added)
+        return totals
 
 
-def read_list_features(given: Any) -> ListFeatures | None:
+def _checked_columns(columns: Any) -> tuple[Any, ...]:
+    """Return names or numbers of columns, one or several, as a tuple."""
+    if isinstance(columns, str | int | np.integer) and not isinstance(columns, bool):
+        return (columns,)
+    if isinstance(columns, dict) or not np.iterable(columns):
+        raise OptionError(f"list_features: found {columns!r}; expected {_EXPECTED}")
+    listed = tuple(columns)
+    if not listed:
+        raise OptionError(f"list_features: found no column; expected {_EXPECTED}")
+    return listed
+
+
+def read_list_features(argument: Any) -> ListFeatures | None:
     """Return what the parameter `list_features` of a ranker stands for; None for no list features.
 
     Args:
-        given: True or False (or None), ``"auto"``, names or numbers of columns, or `ListFeatures`.
+        argument: True or False (or None), ``"auto"``, names or numbers of columns, or
+            `ListFeatures`.
 
     >>> read_list_features("auto")
     ListFeatures(columns='auto', z_score=True, rank=True, difference=False)
     """
-    if given is None or given is False:
+    if argument is None or argument is False:
         return None
-    if isinstance(given, ListFeatures):
-        return given
-    return ListFeatures() if given is True else ListFeatures(given)
+    if isinstance(argument, ListFeatures):
+        return argument
+    return ListFeatures() if argument is True else ListFeatures(argument)
 
 
 def with_list_features(
-    given: Any, task: Task, fit: Training, threads: int, before: ListFeatures | None
+    argument: Any, task: Task, fit_probe: Training, threads: int, before: ListFeatures | None
 ) -> tuple[Task, ListFeatures | None]:
     """Return the task with list features, and which they are, with columns by number; None if there
     are none.
 
     Args:
-        given: the parameter of the ranker.
+        argument: the parameter of the ranker.
         task: what to learn.
-        fit: trains a short probe, for ``"auto"``.
+        fit_probe: trains a short probe, for ``"auto"``.
         threads: number of threads.
         before: the list features of the model that training continues, if it does.
     """
-    asked = read_list_features(given)
-    lists = None if asked is None else _with_numbers(asked, task)
-    automatic = asked is not None and asked.columns == "auto"
+    declared = read_list_features(argument)
+    is_automatic = declared is not None and declared.columns == "auto"
+    list_features = None if declared is None else _with_numbers(declared, task)
     if task.start is not None:
-        if not automatic and lists != before:
-            known = "none" if before is None else repr(before)
+        if not is_automatic and list_features != before:
+            of_start = "none" if before is None else repr(before)
             raise OptionError(
-                f"list_features: found {given!r}; expected those of init_model: {known}"
+                f"list_features: found {argument!r}; expected those of init_model: {of_start}"
             )
-        lists = before
-    elif automatic and lists is not None:
-        lists = _chosen(lists, task, fit, threads)
-    return (task if lists is None else lists.added_to(task, threads)), lists
+        list_features = before
+    elif is_automatic and list_features is not None:
+        list_features = _best_columns(list_features, task, fit_probe, threads)
+
+    if list_features is None:
+        return task, None
+    return list_features.added_to(task, threads), list_features
 
 
-def _with_numbers(asked: ListFeatures, task: Task) -> ListFeatures | None:
-    if asked.columns in ("all", "auto"):
-        columns = tuple(
-            column for column in range(task.train.n_features) if column not in task.categorical
-        )
-        return dataclasses.replace(asked, columns=columns) if columns else None
-    columns = inputs.column_positions("list_features", asked.columns, task.train)
+def _with_numbers(declared: ListFeatures, task: Task) -> ListFeatures | None:
+    """Return list features with the numbers of their columns; None if there is no such column."""
+    if declared.columns in ("all", "auto"):
+        features = range(task.train.n_features)
+        columns = tuple(column for column in features if column not in task.categorical)
+        return dataclasses.replace(declared, columns=columns) if columns else None
+
+    columns = inputs.column_positions("list_features", declared.columns, task.train)
     for column in columns:
         if column in task.categorical:
             raise OptionError(
                 f"list_features: column {column} holds category codes; expected columns of numbers"
             )
-    return dataclasses.replace(asked, columns=columns)
+    return dataclasses.replace(declared, columns=columns)
 
 
-def _chosen(lists: ListFeatures, task: Task, fit: Training, threads: int) -> ListFeatures | None:
+def _best_columns(
+    list_features: ListFeatures, task: Task, fit_probe: Training, threads: int
+) -> ListFeatures | None:
     """Return the columns that validate best: all, or the half, quarter, ... of those in use with
-    the most gain.
+    the most gain; None if none are best.
     """
     if task.valid is None:
         raise OptionError(
             "list_features: found 'auto' without validation data; expected an eval_set to choose by"
         )
-    sign = task.metric.sign
-    model, record = fit(lists.added_to(task, threads))
-    gains = model.importances()[-lists.width :].reshape(-1, len(lists.columns)).sum(axis=0)
-    order = np.argsort(-gains, kind="stable")[: np.count_nonzero(gains)]
-    best: ListFeatures | None = lists
+    model, record = fit_probe(list_features.added_to(task, threads))
+    useful = _columns_by_gain(list_features, model)
+
+    best: ListFeatures | None = list_features
     best_score = record.best_score
-    for count in dict.fromkeys(order.size // share for share in _PROBE_SHARES):
-        columns = tuple(np.sort(np.array(lists.columns)[order[:count]]).tolist())
-        some = dataclasses.replace(lists, columns=columns) if columns else None
-        score = fit(task if some is None else some.added_to(task, threads))[1].best_score
-        # Of equal values, fewer columns are better.
-        if best_score is None or score is None or sign * score >= sign * best_score:
-            best, best_score = some, score
+    # Two shares of few columns may be the same number of them.
+    for n_columns in dict.fromkeys(useful.size // share for share in _PROBE_SHARES):
+        candidate = None
+        probe_task = task
+        if n_columns:
+            columns = tuple(np.sort(useful[:n_columns]).tolist())
+            candidate = dataclasses.replace(list_features, columns=columns)
+            probe_task = candidate.added_to(task, threads)
+        _, record = fit_probe(probe_task)
+        if _is_no_worse(record.best_score, best_score, task.metric.sign):
+            best, best_score = candidate, record.best_score
     return best
+
+
+def _columns_by_gain(list_features: ListFeatures, model: FittedModel) -> I64:
+    """Return the columns whose list features a model uses, those with the most gain first."""
+    n_columns = len(list_features.columns)
+    gains_by_kind = model.importances()[-list_features.width :].reshape(-1, n_columns)
+    gains = gains_by_kind.sum(axis=0)
+    n_useful = np.count_nonzero(gains)
+    order = np.argsort(-gains, kind="stable")[:n_useful]
+    return np.array(list_features.columns, np.int64)[order]
+
+
+def _is_no_worse(score: float | None, best_score: float | None, sign: int) -> bool:
+    """Whether a score of fewer columns is as good as the best one; `sign` is that of the metric."""
+    if score is None or best_score is None:
+        return True
+    return sign * score >= sign * best_score

@@ -28,34 +28,73 @@ def from_ubjson(content: bytes) -> Any:
     >>> from_ubjson(b"{L" + bytes([0, 0, 0, 0, 0, 0, 0, 1]) + b"a[$l#i" + bytes([2, 0, 0, 0, 7, 0, 0, 0, 9]) + b"}")
     {'a': [7, 9]}
     """
-    file = io.BytesIO(content)
+    reader = _Reader(content)
+    return reader.value(reader.marker())
 
-    def numbers(kind: bytes, count: int = 1) -> list[Any]:
-        form = np.dtype(_NUMBERS[kind])
-        return (
-            np.frombuffer(file.read(form.itemsize * count), form, count).tolist() if count else []
-        )
 
-    def text(kind: bytes) -> str:
-        return file.read(numbers(kind)[0]).decode()
+class _Reader:
+    """What is left to read of a UBJSON text: each value begins with a marker, one byte, of its
+    type.
+    """
 
-    def value(kind: bytes) -> Any:
-        if kind == b"{":
-            return {text(first): value(file.read(1)) for first in iter(lambda: file.read(1), b"}")}
-        if kind == b"[":
-            first = file.read(1)
-            if first == b"$":
-                form, _, kind = file.read(1), file.read(1), file.read(1)
-                return numbers(form, numbers(kind)[0])
-            if first == b"#":
-                return [value(file.read(1)) for _ in range(numbers(file.read(1))[0])]
-            items = []
-            while first != b"]":
-                items.append(value(first))
-                first = file.read(1)
-            return items
-        if kind == b"S":
-            return text(file.read(1))
-        return _WORDS[kind] if kind in _WORDS else numbers(kind)[0]
+    def __init__(self, content: bytes) -> None:
+        self._file = io.BytesIO(content)
 
-    return value(file.read(1))
+    def marker(self) -> bytes:
+        """Read the marker of the next value."""
+        return self._file.read(1)
+
+    def value(self, marker: bytes) -> Any:
+        """Read a value whose marker has been read."""
+        if marker == b"{":
+            return self._object()
+        if marker == b"[":
+            return self._array()
+        if marker == b"S":
+            return self._text(self.marker())
+        if marker in _WORDS:
+            return _WORDS[marker]
+        return self._number(marker)
+
+    def _object(self) -> dict[str, Any]:
+        """Read an object up to its closing brace; the keys are text without a marker of text."""
+        content = {}
+        marker = self.marker()
+        while marker != b"}":
+            key = self._text(marker)
+            content[key] = self.value(self.marker())
+            marker = self.marker()
+        return content
+
+    def _array(self) -> list[Any]:
+        """Read an array: numbers of one type, a given number of values, or values up to a bracket."""
+        marker = self.marker()
+        if marker == b"$":
+            type_of_numbers = self.marker()
+            self.marker()  # "#", which announces their count
+            return self._numbers(type_of_numbers, self._number(self.marker()))
+        if marker == b"#":
+            count = self._number(self.marker())
+            return [self.value(self.marker()) for _ in range(count)]
+
+        items = []
+        while marker != b"]":
+            items.append(self.value(marker))
+            marker = self.marker()
+        return items
+
+    def _text(self, marker: bytes) -> str:
+        """Read a text; the marker is that of its length."""
+        return self._file.read(self._number(marker)).decode()
+
+    def _number(self, marker: bytes) -> Any:
+        """Read a number."""
+        return self._numbers(marker, 1)[0]
+
+    def _numbers(self, marker: bytes, count: int) -> list[Any]:
+        """Read some numbers of one type."""
+        if not count:
+            return []
+        form = np.dtype(_NUMBERS[marker])
+        values = np.frombuffer(self._file.read(form.itemsize * count), form, count)
+        return list(values.tolist())
