@@ -27,7 +27,6 @@ NOT_YET = {
     "export": Measures(8, 22, 2, 0, 9),
     "losses": Measures(7, 35, 1, 0, 33),
     "papers": Measures(12, 35, 2, 0, 40),
-    "ranker": Measures(11, 99, 4, 1, 42),
     "significance": Measures(9, 30, 1, 0, 15),
     "theory": Measures(10, 30, 1, 1, 25),
     "foundation": Measures(9, 35, 2, 0, 25),

@@ -70,12 +70,14 @@ def _pairs(X: Any, y: Any) -> Any:
         if part is None:
             raise OptionError(f"{name}: found none; expected eval_X and eval_y together")
 
-    are_several = isinstance(X, tuple)
-    if are_several != isinstance(y, tuple) or (are_several and len(X) != len(y)):
+    # Whatever is no tuple is one set.
+    n_sets_of_X = len(X) if isinstance(X, tuple) else None
+    n_sets_of_y = len(y) if isinstance(y, tuple) else None
+    if n_sets_of_X != n_sets_of_y:
         raise OptionError(
             "eval_X, eval_y: found different numbers of data sets; expected one y for each X"
         )
-    return list(zip(X, y, strict=True)) if are_several else (X, y)
+    return (X, y) if n_sets_of_X is None else list(zip(X, y, strict=True))
 
 
 def _queries_beside(arguments: EvalArguments) -> dict[str, Any]:

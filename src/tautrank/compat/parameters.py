@@ -53,7 +53,10 @@ def translated(params: Mapping[str, Any], loss: Any = None) -> dict[str, Any]:
     LightGBM's command line; expected a parameter of training
     """
     main_name = main_names()
-    values = {main_name.get(name, name): v for name, v in params.items() if v is not None}
+    values = {}
+    for name, value in params.items():
+        if value is not None:
+            values[main_name.get(name, name)] = value
     objective = values.pop("objective", "lambdarank")
     trained: Any = read_loss(f"lightgbm:{objective}" if loss is None else loss)
     parameters: dict[str, Any] = dict(_DEFAULTS)
@@ -89,11 +92,9 @@ def _metric(names: Any, eval_at: Any) -> Metric:
 
 def _has_option(loss: Any, name: str) -> bool:
     """Whether a loss of this library has a parameter of LightGBM's objective."""
-    return (
-        isinstance(loss, Loss)
-        and name in _NAMES_OF_LOSSES
-        and hasattr(loss, _NAMES_OF_LOSSES[name])
-    )
+    if not isinstance(loss, Loss) or name not in _NAMES_OF_LOSSES:
+        return False
+    return hasattr(loss, _NAMES_OF_LOSSES[name])
 
 
 def _with_option(loss: Loss, name: str, value: Any) -> Loss:

@@ -22,7 +22,7 @@ from tautrank.files import PathLike, require_writable
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import own_losses
 from tautrank.metrics import Metric, metric
-from tautrank.ranker.inputs import check_columns
+from tautrank.ranker.columns import Columns, check_columns
 from tautrank.ranker.stored_names import with_stored_names
 
 _VERSION = 2
@@ -192,14 +192,7 @@ def check_data(plan: SearchPlan, train: RankingData, valid: RankingData) -> None
         if checked_data(name, part).n_documents == 0 or part.n_features == 0:
             found = f"{part.n_documents} documents of {part.n_features} features"
             raise DataError(f"{name}: found {found}; expected at least one of each")
-    check_columns(
-        "valid",
-        valid.n_features,
-        valid.feature_names,
-        train.n_features,
-        train.feature_names,
-        "as in train",
-    )
+    check_columns("valid", Columns.of(valid), Columns.of(train), "as in train")
     if np.isnan(plan.metric.mean(np.zeros(valid.n_documents), valid)):
         found = f"{plan.metric} skips every one of its {valid.n_queries} queries"
         raise DataError(f"valid: {found}; expected a query with a relevant document")

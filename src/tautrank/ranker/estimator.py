@@ -35,6 +35,12 @@ from tautrank.engines.training import fit
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
 from tautrank.metrics import Metric, metric
 from tautrank.ranker import inputs
+from tautrank.ranker.columns import (
+    Columns,
+    category_columns,
+    check_columns,
+    column_constraints,
+)
 from tautrank.ranker.explanation import Explanation
 from tautrank.ranker.fitted import Fitted
 from tautrank.ranker.list_features import PROBE_TREES, ListFeatures, with_list_features
@@ -207,9 +213,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         >>> Ranker().set_params(num_leaves=7, lambda_l2=1.0).get_params()["lambda_l2"]
         1.0
         """
-        own = self._get_param_names()
+        names_of_ranker = self._get_param_names()
         for name, value in params.items():
-            if name in own:
+            if name in names_of_ranker:
                 setattr(self, name, value)
             else:
                 self._engine_parameters = {**self._engine_parameters, name: value}
@@ -395,7 +401,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """
         if categorical_feature is None:
             categorical_feature = self._engine_parameters.get("categorical_feature")
-        return inputs.category_columns(categorical_feature, train)
+        return category_columns(categorical_feature, train)
 
     def _settings(self, arguments: inputs.FitArguments, train: RankingData) -> Settings:
         """Return how to train: the ranker's parameters, and what `fit` puts in their place."""
@@ -410,7 +416,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         extra = dict(self._engine_parameters)
         extra.pop("categorical_feature", None)
         if extra.get("monotone_constraints") is not None:
-            extra["monotone_constraints"] = inputs.constraints(extra["monotone_constraints"], train)
+            extra["monotone_constraints"] = column_constraints(extra["monotone_constraints"], train)
         return Settings(
             **settings,
             seed=inputs.drawn_seed(self.random_state),
@@ -493,10 +499,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 query).
         """
         self._check_fitted("score")
-        judge = metric(self.metric)
+        metric_of_ranker = metric(self.metric)
         data = inputs.ranking_data(X, y, qid, group)
         weights = inputs.query_weights(sample_weight, data, "sample_weight")
-        return judge.sign * judge.mean(self.predict(data), data, weights=weights)
+        mean = metric_of_ranker.mean(self.predict(data), data, weights=weights)
+        return metric_of_ranker.sign * mean
 
     def rank(self, X: Any, qid: Any = None, *, group: Any = None) -> Ranking:
         """Sort the documents of each query, the best first; equal scores keep the order of the
@@ -514,16 +521,17 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """
         self._check_fitted("rank")
         data = inputs.documents(X, qid, group)
-        rows = (
-            np.arange(data.n_documents)
-            if data is X or data.source_rows is None
-            else data.source_rows
-        )
+        rows = np.arange(data.n_documents)
+        if data is not X and data.source_rows is not None:
+            rows = data.source_rows
         scores = self.predict(data)
         order = np.lexsort((-scores, query_of(data.offsets)))
-        named = None if data.doc_ids is None else data.doc_ids[order]
         return Ranking(
-            data.qid_of_document, rows[order], ranks_in(data.offsets), scores[order], named
+            qid=data.qid_of_document,
+            document=rows[order],
+            rank=ranks_in(data.offsets),
+            score=scores[order],
+            doc_id=None if data.doc_ids is None else data.doc_ids[order],
         )
 
     def explain(self, X: Any, qid: Any = None) -> Explanation:
@@ -545,31 +553,37 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self._check_fitted("explain")
         data = inputs.documents(X)
         if qid is not None:
-            at = np.flatnonzero([str(each) == str(qid) for each in data.qids])
-            if at.size == 0:
-                example = f", such as {data.qids[0]}" if data.n_queries else ""
-                raise DataError(
-                    f"qid: found {qid}; expected one of {data.n_queries} queries{example}"
-                )
-            data = data.subset(at)
+            data = _query(data, qid)
         data = self._like_fit(data, "X")
         if isinstance(data.X, StreamedRows):
             data = dataclasses.replace(data, X=data.X.read())
-        lists, features = self.list_features_, self._columns(data.X, data)
-        parts = self.model_.contributions(features, self.n_jobs)
-        names = getattr(
-            self, "feature_names_in_", [f"f{column}" for column in range(1, data.n_features + 1)]
-        )
+
+        columns = self._columns(data.X, data)
+        # One column per column of the model, and the score that all documents start from.
+        contributions_and_base = self.model_.contributions(columns, self.n_jobs)
+        contributions = contributions_and_base[:, :-1]
+        if self.list_features_ is not None:
+            contributions = self.list_features_.by_source(contributions.T).T
+
+        def predict(rows: Any) -> F64:
+            return self.model_.predict(self._columns(rows, data), self.n_jobs)
+
         return Explanation(
             documents=np.arange(data.n_documents) if data.doc_ids is None else data.doc_ids,
-            features=tuple(map(str, names)),
+            features=self._names_of_features(),
             values=dense(data.X),
-            contributions=parts[:, :-1] if lists is None else lists.by_source(parts[:, :-1].T).T,
-            base=float(parts[0, -1]) if len(parts) else 0.0,
-            scores=self.model_.predict(features, self.n_jobs),
-            predict=lambda rows: self.model_.predict(self._columns(rows, data), self.n_jobs),
-            by_list=lists is not None,
+            contributions=contributions,
+            base=float(contributions_and_base[0, -1]) if data.n_documents else 0.0,
+            scores=self.model_.predict(columns, self.n_jobs),
+            predict=predict,
+            by_list=self.list_features_ is not None,
         )
+
+    def _names_of_features(self) -> tuple[str, ...]:
+        """Return the names of the features in the data: f1, f2, ... if it had no names."""
+        if hasattr(self, "feature_names_in_"):
+            return tuple(str(name) for name in self.feature_names_in_)
+        return tuple(f"f{number}" for number in range(1, self.n_features_in_ + 1))
 
     @property
     def feature_importances_(self) -> F64:
@@ -580,7 +594,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """
         self._check_fitted("feature_importances_")
         shares = self.model_.importances()
-        return shares if self.list_features_ is None else self.list_features_.by_source(shares)
+        if self.list_features_ is None:
+            return shares
+        return self.list_features_.by_source(shares)
 
     def save(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
         """Write the fitted ranker to one file, in one step; there is no code in it, and no pickle.
@@ -603,10 +619,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """
         self._check_fitted("save")
         parameters = {**self.get_params(), "loss": str(read_loss(self.loss))}
-        if not isinstance(self.random_state, (int, np.integer, type(None))):
-            parameters["random_state"] = (
-                self._fitted.record.seed
-            )  # what was drawn from the generator
+        if not isinstance(self.random_state, int | np.integer | None):
+            # A generator is no parameter for a file; what was drawn from it is.
+            parameters["random_state"] = self._fitted.record.seed
         write_ranker(path, parameters, self._fitted._replace(model=self.model_))
 
     @classmethod
@@ -654,19 +669,28 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def _columns(self, X: Any, data: RankingData) -> Any:
         """Return the columns of the model: features, and list features of the lists of ``data``."""
-        lists = self.list_features_
-        return X if lists is None else lists.transform(X, data.offsets, usable_threads(self.n_jobs))
+        if self.list_features_ is None:
+            return X
+        return self.list_features_.transform(X, data.offsets, usable_threads(self.n_jobs))
 
-    def _check_fitted(self, what: str) -> None:
+    def _check_fitted(self, name: str) -> None:
+        """Raise an error if there was no `fit`; `name` is the method that was called."""
         if not hasattr(self, "model_"):
-            raise UnfittedError(f"{what}: this Ranker is not fitted; expected a call of fit before")
+            raise UnfittedError(f"{name}: this Ranker is not fitted; expected a call of fit before")
 
     def _like_fit(self, data: RankingData, where: str) -> RankingData:
         """Return data with the codes of `categories_`, if it has the columns that the ranker was
         fitted on.
         """
-        fitted = getattr(self, "feature_names_in_", None)
-        inputs.check_columns(
-            where, data.n_features, data.feature_names, self.n_features_in_, fitted, "as in fit"
-        )
+        expected = Columns(self.n_features_in_, getattr(self, "feature_names_in_", None))
+        check_columns(where, Columns.of(data), expected, "as in fit")
         return data.with_levels(self.categories_, where)
+
+
+def _query(data: RankingData, qid: Any) -> RankingData:
+    """Return the documents of one query."""
+    is_asked_for = np.array([str(known_qid) == str(qid) for known_qid in data.qids], bool)
+    if not is_asked_for.any():
+        example = f", such as {data.qids[0]}" if data.n_queries else ""
+        raise DataError(f"qid: found {qid}; expected one of {data.n_queries} queries{example}")
+    return data.subset(np.flatnonzero(is_asked_for))

@@ -95,12 +95,13 @@ class Explanation:
 
     def _row(self, document: Any, name: str) -> int:
         """Return the row of a document, given by what it is called or by its number."""
+        text = str(document)
         labels = [str(label) for label in self.documents]
-        rows = [row for row, label in enumerate(labels) if label == str(document)]
-        if len(rows) == 1:
-            return rows[0]
-        if not rows and str(document).isdecimal() and int(document) < len(labels):
-            return int(document)
+        if labels.count(text) == 1:
+            return labels.index(text)
+        is_number = text not in labels and text.isdecimal()
+        if is_number and int(text) < len(labels):
+            return int(text)
         example = labels[0] if labels else "none"
         raise DataError(
             f"{name}: found document {document}; expected one of {len(labels)}, such as {example}"
@@ -181,25 +182,22 @@ class Explanation:
             Column("largest contributions", words=True),
         )
         best = np.argsort(-self.scores, kind="stable")[:n_documents]
-        rows = tuple(
-            (
-                Cell(str(self.documents[row])),
-                Cell(f"{self.scores[row]:+.4f}"),
-                Cell(self._largest_contributions(row)),
-            )
-            for row in best
-        )
-        return Table(columns, rows, self._note())
+        rows = []
+        for row in best:
+            document = Cell(str(self.documents[row]))
+            score = Cell(f"{self.scores[row]:+.4f}")
+            rows.append((document, score, Cell(self._largest_contributions(row))))
+        return Table(columns, tuple(rows), self._note())
 
     def _largest_contributions(self, row: int) -> str:
         """Return the features that add or take most of a document's score, such as ``bm25 +0.1``."""
         contributions = self.contributions[row]
         largest = np.argsort(-np.abs(contributions), kind="stable")[:_FEATURES_OF_DOCUMENT]
-        return ", ".join(
-            f"{self.features[column]} {contributions[column]:+.4f}"
-            for column in largest
-            if contributions[column] != 0
-        )
+        texts = []
+        for column in largest:
+            if contributions[column] != 0:
+                texts.append(f"{self.features[column]} {contributions[column]:+.4f}")
+        return ", ".join(texts)
 
     def _note(self) -> str:
         """Return what stands below a table of the first documents."""

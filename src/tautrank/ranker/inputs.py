@@ -1,23 +1,22 @@
-"""Check what a ranker is given, and bring it into one form: data, weights, columns."""
+"""Check what a ranker is given, and bring it into one form: data, weights, seeds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tautrank.arguments import one_or_more, whole
+from tautrank.arguments import whole
 from tautrank.arrays import F32, F64, check_weights, numbers
 from tautrank.data import RankingData, StreamedRows
 from tautrank.data.distributed import DistributedData
 from tautrank.data.features import checked_features
 from tautrank.data.queries import checked_queries
-from tautrank.data.ranking_data import Names
 from tautrank.engines import AnyLoss, Callback, members_of
-from tautrank.errors import DataError, OptionError, counted, unknown
+from tautrank.errors import DataError, OptionError
 from tautrank.losses import SoftmaxLoss
 from tautrank.metrics import Metric
 
@@ -26,8 +25,6 @@ _SEEDS = 2**31
 # Values of an array that is checked without further ado.
 _SMALL = 2**20
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
-# LETOR text leaves out features that are 0, the last ones too.
-_PADDING = " (RankingData.with_n_features adds columns of zeros)"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,16 +69,18 @@ def ranking_data(
     if isinstance(X, RankingData):
         if y is not None or qid is not None or group is not None:
             raise OptionError(
-                "X: is RankingData, which has labels and queries; expected no y, qid or group with it"
+                "X: is RankingData, which has labels and queries; "
+                "expected no y, qid or group with it"
             )
         return X
     if y is None:
         raise DataError("y: found none; expected one label per document")
     if qid is None and group is None:
-        expected = "one of them, to say which documents belong together"
-        routing = "sklearn.set_config(enable_metadata_routing=True), then fit(X, y, qid=qid)"
-        hint = f"inside a pipeline or GridSearchCV: {routing}"
-        raise DataError(f"qid, group: found neither; expected {expected} ({hint})")
+        raise DataError(
+            "qid, group: found neither; expected one of them, to say which documents belong "
+            "together (inside a pipeline or GridSearchCV: "
+            "sklearn.set_config(enable_metadata_routing=True), then fit(X, y, qid=qid))"
+        )
     data = RankingData.from_arrays(X, y, qid, group=group, feature_names=names)
     if data.n_documents == 0:
         raise DataError("X: found no documents; expected at least one")
@@ -116,16 +115,15 @@ def documents(X: Any, qid: Any = None, group: Any = None) -> RankingData:
             )
         return X
     features, names, levels = checked_features(X)
-    n = features.shape[0]
-    queries = checked_queries(n, None, qid, group, of="X", where=None)
-    return RankingData.of_queries(
-        features, np.zeros(n, np.float32), queries, feature_names=names, categories=levels
-    )
+    n_documents = features.shape[0]
+    queries = checked_queries(n_documents, None, qid, group, of="X", where=None)
+    labels = np.zeros(n_documents, np.float32)
+    return RankingData.of_queries(features, labels, queries, feature_names=names, categories=levels)
 
 
 def plain_rows(X: Any, n_features: int) -> F32 | None:
-    """Return a small array of features as it can be scored, if there is nothing to say about it;
-    else None.
+    """Return a small array of features as float32, if it can be scored without further checks; else
+    None.
 
     The few microseconds that `documents` takes are most of the time of scoring one row.
 
@@ -133,70 +131,48 @@ def plain_rows(X: Any, n_features: int) -> F32 | None:
         X: features in any form.
         n_features: number of columns expected.
     """
-    if type(X) is not np.ndarray or X.ndim != 2 or X.shape[1] != n_features or X.size > _SMALL:
+    if type(X) is not np.ndarray or X.ndim != 2:
+        return None
+    if X.shape[1] != n_features or X.size > _SMALL:
         return None
     if X.dtype == _SINGLE:
         return None if np.isinf(X).any() else np.ascontiguousarray(X)
-    # Larger numbers are kept as they are, in float64.
-    return (
-        None
-        if X.dtype != _DOUBLE or (np.abs(X) >= 2.0**24).any()
-        else np.ascontiguousarray(X, np.float32)
-    )
+    if X.dtype == _DOUBLE:
+        # Larger numbers are kept as they are, in float64.
+        is_large = np.abs(X) >= 2.0**24
+        return None if is_large.any() else np.ascontiguousarray(X, np.float32)
+    return None
 
 
 def check_streams(
-    train: RankingData, valid: RankingData | None, engine: str, **needing: Any
+    train: RankingData, valid: RankingData | None, engine: str, **needs_memory: Any
 ) -> None:
     """Refuse what needs features in memory, if they are in files.
 
     Args:
-        train, valid: the data.
+        train: the training data, or the data to be scored.
+        valid: the validation data.
         engine: the engine to train with; "" if there is nothing to train.
-        **needing: parameters that need features in memory unless they are false.
+        **needs_memory: parameters that need features in memory unless they are false.
     """
-    able = ("lightgbm", "xgboost") if isinstance(train, DistributedData) else ("lightgbm",)
     if not isinstance(train.X, StreamedRows):
         if valid is not None and isinstance(valid.X, StreamedRows):
             raise OptionError(
-                "eval_set: its features are in files; expected data in memory, as the training data is"
+                "eval_set: its features are in files; "
+                "expected data in memory, as the training data is"
             )
-    elif set_ones := [name for name, value in needing.items() if value]:
+        return
+    for name, value in needs_memory.items():
+        if value:
+            raise OptionError(
+                f"{name}: needs features in memory, but those of X are in files; expected it unset"
+            )
+    able = ("lightgbm", "xgboost") if isinstance(train, DistributedData) else ("lightgbm",)
+    if engine and engine not in able:
         raise OptionError(
-            f"{set_ones[0]}: needs features in memory, but those of X are in files; expected it unset"
+            f"engine: {engine} needs features in memory; "
+            f"expected one loss trained by {' or '.join(able)}"
         )
-    elif engine not in ("", *able):
-        expected = f"one loss trained by {' or '.join(able)}"
-        raise OptionError(f"engine: {engine} needs features in memory; expected {expected}")
-
-
-def check_columns(
-    where: str, n_features: int, names: Names, expected: int, known: Any, as_in: str
-) -> None:
-    """Refuse columns that differ from those expected in number or, where both have names, in their
-    names.
-
-    Args:
-        where: the argument's name.
-        n_features, names: the columns that were found.
-        expected, known: the number and names of the columns that are expected.
-        as_in: where those come from, for the sentence.
-
-    >>> check_columns("X", 2, ("a", "b"), 2, ("a", "c"), "as in fit")
-    Traceback (most recent call last):
-    tautrank.errors.DataError: X: column 1 is 'b'; expected 'c', as in fit
-    """
-    if n_features != expected:
-        hint = _PADDING if n_features < expected else ""
-        raise DataError(
-            f"{where}: found {counted(n_features, 'feature')}; expected {expected}, {as_in}{hint}"
-        )
-    pairs = zip(names, known, strict=True) if names is not None and known is not None else ()
-    for column, (name, known_name) in enumerate(pairs):
-        if name != known_name:
-            raise DataError(
-                f"{where}: column {column} is '{name}'; expected '{known_name}', {as_in}"
-            )
 
 
 def query_weights(weights: ArrayLike | None, data: RankingData, name: str) -> F64 | None:
@@ -211,21 +187,27 @@ def query_weights(weights: ArrayLike | None, data: RankingData, name: str) -> F6
         return None
     values = numbers(name, weights, "query")
     if values.size not in (data.n_queries, data.n_documents):
-        expected = f"{data.n_queries}, one per query, or {data.n_documents}, one per document"
-        raise DataError(f"{name}: found length {values.size}; expected {expected}")
+        raise DataError(
+            f"{name}: found length {values.size}; expected {data.n_queries}, one per query, "
+            f"or {data.n_documents}, one per document"
+        )
     check_weights(values, values.size, name)
     if values.size == data.n_queries:
         return values
-    values = np.asarray(data.in_document_order(values))
-    by_query = values[data.offsets[:-1]]
-    differs = values != np.repeat(by_query, data.sizes)
-    if differs.any():
-        qid = data.qid_of_document[np.argmax(differs)]
-        expected = "one weight for all documents of a query"
+    return _weights_of_queries(np.asarray(data.in_document_order(values)), data, name)
+
+
+def _weights_of_queries(values: F64, data: RankingData, name: str) -> F64:
+    """Return the weight of each query from those of its documents, which must be the same."""
+    weights = values[data.offsets[:-1]]
+    is_different = values != np.repeat(weights, data.sizes)
+    if is_different.any():
+        qid = data.qid_of_document[np.argmax(is_different)]
         raise DataError(
-            f"{name}: documents of query {qid} have different weights; expected {expected}"
+            f"{name}: documents of query {qid} have different weights; "
+            "expected one weight for all documents of a query"
         )
-    return by_query
+    return weights
 
 
 def document_propensities(
@@ -240,75 +222,12 @@ def document_propensities(
     """
     if propensities is None:
         return None
-    if not all(isinstance(each, SoftmaxLoss) for each in members_of(loss)):
+    if not all(isinstance(member, SoftmaxLoss) for member in members_of(loss)):
         raise OptionError(
             f"propensities: the loss {loss} has no use for them; expected listnet or xendcg"
         )
-    return np.asarray(
-        train.in_document_order(numbers("propensities", propensities, size=train.n_documents))
-    )
-
-
-def category_columns(given: Any, train: RankingData) -> tuple[int, ...]:
-    """Return the numbers of the columns that hold category codes: those given, and those of the
-    data with levels.
-
-    Args:
-        given: `categorical_feature`: numbers or names of columns, one or several; None, "" or
-            "auto" for none.
-        train: the training data.
-    """
-    columns = (
-        ()
-        if given is None or (isinstance(given, str) and given in ("", "auto"))
-        else one_or_more(given)
-    )
-    return column_positions("categorical_feature", [*columns, *train.categories], train)
-
-
-def column_positions(name: str, given: Iterable[Any], train: RankingData) -> tuple[int, ...]:
-    """Return the numbers of columns, each once.
-
-    Args:
-        name: the argument's name.
-        given: numbers or names of columns; a number may be text if the data has no names.
-        train: the training data.
-    """
-    names, positions = train.feature_names, []
-    for column in given:
-        if isinstance(column, str) and names is not None:
-            if column not in names:
-                raise unknown(f"column of {name}", column, names)
-            positions.append(names.index(column))
-        elif isinstance(column, str) and not column.isdecimal():
-            found = f"the name '{column}', but the data has no names"
-            raise OptionError(f"{name}: found {found}; expected numbers of columns")
-        else:
-            number = int(column) if isinstance(column, str) else column
-            positions.append(whole(name, number, least=0, most=train.n_features - 1))
-    return tuple(dict.fromkeys(positions))
-
-
-def constraints(given: Any, train: RankingData) -> list[int]:
-    """Return one constraint per column: 1 if scores must rise with it, -1 if they must fall, 0 if
-    neither.
-
-    Args:
-        given: `monotone_constraints`, one per column, or by name or number of a column.
-        train: the training data.
-    """
-    if not isinstance(given, Mapping):
-        given = np.atleast_1d(given)
-        if len(given) != train.n_features:
-            raise OptionError(
-                f"monotone_constraints: found {len(given)}; expected {train.n_features}, one per feature"
-            )
-        given = dict(enumerate(given))
-    found = [0] * train.n_features
-    for column, sign in given.items():
-        (number,) = column_positions("monotone_constraints", [column], train)
-        found[number] = whole("monotone_constraints", sign, least=-1, most=1)
-    return found
+    values = numbers("propensities", propensities, size=train.n_documents)
+    return np.asarray(train.in_document_order(values))
 
 
 def drawn_seed(random_state: Any) -> int:
@@ -321,7 +240,8 @@ def drawn_seed(random_state: Any) -> int:
     >>> drawn_seed(7)
     7
     """
-    random_state = np.random.default_rng() if random_state is None else random_state
+    if random_state is None:
+        random_state = np.random.default_rng()
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(_SEEDS))
     if isinstance(random_state, np.random.Generator):

@@ -28,7 +28,7 @@ from tautrank.data import RankingData
 from tautrank.engines import FittedModel, Record, Task
 from tautrank.errors import OptionError
 from tautrank.kernels.threads import balanced_ranges, run
-from tautrank.ranker import inputs
+from tautrank.ranker.columns import column_positions
 
 _EXPECTED = "True, 'auto', or names or numbers of columns"
 _KINDS = {"z_score": "z in list", "rank": "rank in list", "difference": "difference in list"}
@@ -252,7 +252,7 @@ def _with_numbers(declared: ListFeatures, task: Task) -> ListFeatures | None:
         columns = tuple(column for column in features if column not in task.categorical)
         return dataclasses.replace(declared, columns=columns) if columns else None
 
-    columns = inputs.column_positions("list_features", declared.columns, task.train)
+    columns = column_positions("list_features", declared.columns, task.train)
     for column in columns:
         if column in task.categorical:
             raise OptionError(

@@ -230,12 +230,11 @@ def _read_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
 def _read_record(training: dict[str, Any]) -> Record:
     """Return what happened in training; a value that a metric did not have is null in the file."""
     best_score = training["best_score"]
-    history = {}
+    history: dict[str, dict[str, list[float]]] = {}
     for part, values_by_metric in training["history"].items():
-        history[part] = {
-            metric: [or_nan(value) for value in _typed(values, list)]
-            for metric, values in values_by_metric.items()
-        }
+        history[part] = {}
+        for metric, values in values_by_metric.items():
+            history[part][metric] = [or_nan(value) for value in _typed(values, list)]
     return Record(
         history=history,
         best_iteration=_typed(training["best_iteration"], int),
@@ -260,20 +259,20 @@ def _read_columns(described: Any, n_features: int) -> ListFeatures | None:
         return None
     fields = {name: value for name, value in described.items() if name != "names"}
     list_features = ListFeatures(**fields)
-    if not all(_typed(column, int) < n_features for column in list_features.columns):
-        raise ValueError
+    for column in list_features.columns:
+        if _typed(column, int) >= n_features:
+            raise ValueError
     return list_features
 
 
 def _read_categories(categories: Any, feature_names: Names) -> Levels:
     """Return the levels of the columns that held categories, by name."""
-    levels = {
-        name: _texts(_typed(of_column, list))
-        for name, of_column in _typed(categories, dict).items()
-    }
-    if not set(levels) <= set(feature_names or ()):
-        raise ValueError
-    return levels
+    levels_by_column = {}
+    for name, levels in _typed(categories, dict).items():
+        if feature_names is None or name not in feature_names:
+            raise ValueError
+        levels_by_column[name] = _texts(_typed(levels, list))
+    return levels_by_column
 
 
 def _texts(values: list[Any]) -> tuple[str, ...]:

@@ -48,6 +48,7 @@ _PER_SPLIT = (
 )
 _PER_LEAF = ("leaf_value", "leaf_weight", "leaf_count")
 _PER_TREE = ("num_cat", "cat_boundaries", "cat_threshold", "shrinkage", "is_linear")
+_FIELDS_OF_NUMBERS = (*_PER_SPLIT, *_PER_LEAF, *_PER_TREE)
 
 
 class OtherModel(NamedTuple):
@@ -102,9 +103,9 @@ def read_other_model(tool: str, content: bytes) -> tuple[dict[str, Any], Fitted]
         content: the file's content.
     """
     engine = engine_named(tool)
-    read = _read_lightgbm if tool == "lightgbm" else _read_xgboost
+    reader = _read_lightgbm if tool == "lightgbm" else _read_xgboost
     try:
-        other = read(content)
+        model_of_tool = reader(content)
     except (DataError, MissingDependencyError):
         raise
     except DAMAGE + engine.model_class.tool_errors():
@@ -112,12 +113,14 @@ def read_other_model(tool: str, content: bytes) -> tuple[dict[str, Any], Fitted]
             f"{engine.display_name} cannot read the model; expected a whole file as {tool} saves it"
         ) from None
 
+    model, objective, feature_names, categories = model_of_tool
     parameters = {"engine": tool}
-    if engine.find_objective(other.objective) is not None:
-        parameters["loss"] = str(NativeLoss(tool, other.objective))
-    n_trees = other.model.n_trees
+    if engine.find_objective(objective) is not None:
+        parameters["loss"] = str(NativeLoss(tool, objective))
+    # Nothing is known of the training but that it grew the trees.
+    n_trees = model.n_trees
     record = Record(history={}, best_iteration=n_trees, best_score=None, steps=n_trees, seed=0)
-    return parameters, Fitted(other.model, record, other.feature_names, None, other.categories)
+    return parameters, Fitted(model, record, feature_names, None, categories)
 
 
 def _read_lightgbm(content: bytes) -> OtherModel:
@@ -187,20 +190,16 @@ def _is_whole_tree(fields: Mapping[str, str], n_features: int) -> bool:
     """Whether the fields of a tree of LightGBM fit each other and the features."""
     numbers = {
         name: [float(number) for number in fields.get(name, "").split()]
-        for name in (*_PER_SPLIT, *_PER_LEAF, *_PER_TREE)
+        for name in _FIELDS_OF_NUMBERS
     }
     n_leaves = int(fields["num_leaves"])
-    categories = numbers["cat_boundaries"] or [0]
-    is_linear = any(numbers["is_linear"])
-    return (
-        _has_sizes(fields, numbers, n_leaves)
-        and all(feature in range(n_features) for feature in numbers["split_feature"])
-        and _is_binary_tree(numbers, n_leaves)
-        and numbers["num_cat"] == [len(categories) - 1]
-        and len(numbers["cat_threshold"]) == categories[-1]
-        and bool(numbers["shrinkage"])
-        and (not is_linear or "leaf_const" in fields)
-    )
+    if not _has_sizes(fields, numbers, n_leaves) or not _is_binary_tree(numbers, n_leaves):
+        return False
+    if not all(feature in range(n_features) for feature in numbers["split_feature"]):
+        return False
+    if any(numbers["is_linear"]) and "leaf_const" not in fields:
+        return False
+    return bool(numbers["shrinkage"]) and _has_categories(numbers)
 
 
 def _has_sizes(
@@ -209,12 +208,20 @@ def _has_sizes(
     """Whether a tree has a number for each split and leaf; one of a single leaf may leave out all but
     the leaf's value.
     """
-    expected = dict.fromkeys(_PER_SPLIT, n_leaves - 1) | dict.fromkeys(_PER_LEAF, n_leaves)
-    for name, size in expected.items():
-        is_needed = n_leaves > 1 or bool(fields.get(name))
+    expected_size = dict.fromkeys(_PER_SPLIT, n_leaves - 1)
+    expected_size.update(dict.fromkeys(_PER_LEAF, n_leaves))
+    for name, size in expected_size.items():
+        is_needed = n_leaves > 1 or fields.get(name)
         if is_needed and len(numbers[name]) != size:
             return False
     return len(numbers["leaf_value"]) == n_leaves
+
+
+def _has_categories(numbers: Mapping[str, list[float]]) -> bool:
+    """Whether a tree has as many sets of categories, and words of them, as it says."""
+    boundaries = numbers["cat_boundaries"] or [0]
+    n_sets, n_words = len(boundaries) - 1, boundaries[-1]
+    return numbers["num_cat"] == [n_sets] and len(numbers["cat_threshold"]) == n_words
 
 
 def _is_binary_tree(numbers: Mapping[str, list[float]], n_leaves: int) -> bool:
@@ -299,8 +306,7 @@ def _has_all_nodes(tree: Mapping[str, Any]) -> bool:
     left, right = _numbers(tree["left_children"]), _numbers(tree["right_children"])
     children = np.sort(np.concatenate([left[left >= 0], right[right >= 0]]))
     n_pruned = int(tree["tree_param"]["num_deleted"])
-    return (
-        children.size == left.size - 1 - n_pruned
-        and bool(np.all(np.diff(children, prepend=0) > 0))
-        and np.array_equal(left < 0, right < 0)
-    )
+    if children.size != left.size - 1 - n_pruned:
+        return False
+    are_different = np.all(np.diff(children, prepend=0) > 0)
+    return bool(are_different) and np.array_equal(left < 0, right < 0)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from tautrank.data import RankingData
 from tautrank.errors import DataError, OptionError
 from tautrank.ranker import inputs
+from tautrank.ranker.columns import Columns, check_columns
 
 _FORMS = "(X, y, qid), RankingData, or a dictionary of them by name"
 _LISTS = "(tautrank.compat.LGBMRanker takes lists, as LightGBM does)"
@@ -79,12 +80,5 @@ def _one_set(data: Any) -> RankingData:
 
 def _like_training(valid: RankingData, train: RankingData) -> RankingData:
     """Return a validation set with the category codes of the training data, and the same columns."""
-    inputs.check_columns(
-        "eval_set",
-        valid.n_features,
-        valid.feature_names,
-        train.n_features,
-        train.feature_names,
-        "as in the training data",
-    )
+    check_columns("eval_set", Columns.of(valid), Columns.of(train), "as in the training data")
     return valid.with_levels(train.categories, "eval_set")
