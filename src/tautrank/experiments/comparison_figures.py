@@ -55,10 +55,10 @@ def difference_sections(result: ComparisonValues) -> Iterator[FigureSection]:
     """
     for condition in result.condition_names:
         metrics = result.metrics_under(condition)
-        cells_by_metric = {
-            metric: [cell for cell in result.across(condition, metric) if cell.tested]
-            for metric in metrics
-        }
+        cells_by_metric = {}
+        for metric in metrics:
+            cells = result.across(condition, metric)
+            cells_by_metric[metric] = [cell for cell in cells if cell.tested]
         if any(cells_by_metric.values()):
             yield _difference_section(result, condition, cells_by_metric)
 
@@ -95,7 +95,7 @@ def _difference_figure(
     figure = require_plotly().Figure()
     for number, (metric, cells) in enumerate(cells_by_metric.items()):
         shift = 0.5 * ((number + 0.5) / n_metrics - 0.5)
-        rows = np.array([systems.index(cell.system) for cell in cells]) + shift
+        rows = np.array([systems.index(cell.system) + shift for cell in cells])
         tests = [cell.tested for cell in cells if cell.tested]
         intervals = Intervals(
             low=np.array([test.low for test in tests]),
@@ -106,15 +106,16 @@ def _difference_figure(
         figure.add_scatter(**points)
     x_axis = {"zeroline": True, "tickformat": "+~g"}
     with_axes(figure, f"difference from {baseline}", "", x_axis, showgrid=False)
-    height = 90 + (ROW_HEIGHT + 8 * n_metrics) * len(systems)
-    return in_rows(figure, [shortened(system) for system in systems], height)
+    row_height = ROW_HEIGHT + 8 * n_metrics
+    names = [shortened(system) for system in systems]
+    return in_rows(figure, names, 90 + row_height * len(systems))
 
 
 def _interval_text(cell: CellResult) -> str:
     test = cell.tested
     assert test is not None  # only such cells are drawn
-    interval = f"{test.low:+.4f} to {test.high:+.4f}"
-    return f"{cell.system} {test.difference:+.4f} ({interval}) on {cell.metric}"
+    difference = f"{test.difference:+.4f} ({test.low:+.4f} to {test.high:+.4f})"
+    return f"{cell.system} {difference} on {cell.metric}"
 
 
 def in_rows(figure: Any, names: Sequence[str], height: int) -> Any:
@@ -165,10 +166,9 @@ def tree_sections(result: ComparisonValues, remark: str = "") -> Iterator[Figure
     parts = dict.fromkeys(part for _, _, part in result.curves)
     for condition in result.condition_names:
         for part in parts:
-            histories = {
-                system: result.curves.get((condition, system, part), [])
-                for system in result.system_names
-            }
+            histories = {}
+            for system in result.system_names:
+                histories[system] = result.curves.get((condition, system, part), [])
             curves = validation_curves(histories)
             if curves:
                 most_trainings = max(len(trainings) for trainings in histories.values())
@@ -222,11 +222,11 @@ def trial_sections(result: ComparisonValues) -> Iterator[FigureSection]:
     """
     for condition in result.condition_names:
         first = result.metrics_under(condition)[0]
-        curves = [
-            Curve(cell.system, [number + 1 for number in cell.numbers], cell.means)
-            for cell in result.across(condition, first)
-            if cell.means.size
-        ]
+        curves = []
+        for cell in result.across(condition, first):
+            if cell.means.size:
+                trials = [number + 1 for number in cell.numbers]
+                curves.append(Curve(cell.system, trials, cell.means))
         if any(curve.x.size > 1 for curve in curves):
             yield _trial_section(result, condition, first, curves)
         gains = query_gains(result, condition, first)
@@ -246,8 +246,9 @@ def _trial_section(
     caption = (
         f"{metric} of the test queries in every trial. All systems of a trial see the same queries."
     )
-    ranges = [
-        f"{curve.name} from {curve.mean.min():.4f} to {curve.mean.max():.4f}" for curve in curves
-    ]
+    ranges = []
+    for curve in curves:
+        lowest, highest = curve.mean.min(), curve.mean.max()
+        ranges.append(f"{curve.name} from {lowest:.4f} to {highest:.4f}")
     title = f"Every trial{under(condition)}"
     return FigureSection(title, figure, caption, f"Points: {'; '.join(ranges)}.")

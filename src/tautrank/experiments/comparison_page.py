@@ -97,9 +97,10 @@ def result_sections(tables: Mapping[str, Table]) -> list[Section]:
     Args:
         tables: the tables by title.
     """
-    results = [
-        TableSection(title, table) for title, table in tables.items() if title != "Every pair"
-    ]
+    results = []
+    for title, table in tables.items():
+        if title != "Every pair":
+            results.append(TableSection(title, table))
     sections: list[Section] = [*results]
     if len(results) > 1:
         sections = [Group("Results", results)]
@@ -177,19 +178,24 @@ def answer(result: ComparisonValues) -> list[str]:
     condition = result.condition_names[0]
     sentences = completeness(result)
     leaders = leaders_of(result, condition)
-    outcomes = [
-        cell.tested
-        for metric in result.metrics_under(condition)
-        for cell in result.across(condition, metric)
-        if cell.means.size and cell.tested
-    ]
-    nothing_is_significant = bool(outcomes) and all(test.verdict != HOLDS for test in outcomes)
+    verdicts = _verdicts(result, condition)
+    nothing_is_significant = bool(verdicts) and HOLDS not in verdicts
     if nothing_is_significant and len(leaders) > 1:
         sentences += skipped_metrics(result, condition)
         sentences.append(_leads_by_chance(leaders, result.baseline))
     else:
         sentences += lead_sentences(result, condition)
     return sentences
+
+
+def _verdicts(result: ComparisonValues, condition: str) -> list[str]:
+    """Return the verdicts on all differences from the baseline, of all metrics."""
+    verdicts = []
+    for metric in result.metrics_under(condition):
+        for cell in result.across(condition, metric):
+            if cell.means.size and cell.tested:
+                verdicts.append(cell.tested.verdict)
+    return verdicts
 
 
 def completeness(result: ComparisonValues) -> list[str]:
@@ -256,10 +262,12 @@ def _leads_by_chance(leaders: Sequence[CellResult], baseline: str) -> str:
     for leader in leaders:
         mean = f"{leader.mean:.4f} {leader.metric}"
         means_by_system.setdefault(leader.system, []).append(mean)
-    means = [f"{system} with {', '.join(means)}" for system, means in means_by_system.items()]
+    texts = []
+    for system, means in means_by_system.items():
+        texts.append(f"{system} with {', '.join(means)}")
     return (
         f"No system is significantly better than {baseline} on any metric."
-        f" The best means, which may be chance: {'; '.join(means)}."
+        f" The best means, which may be chance: {'; '.join(texts)}."
     )
 
 
@@ -373,8 +381,9 @@ def test_arguments(result: ComparisonValues) -> dict[str, Any]:
 
 def _as_typed(system: Any) -> Any:
     """Return a system as one types it: a loss without parameters by its name alone."""
-    if isinstance(system, System) and system == System(system.loss):
-        return system.loss
+    if isinstance(system, System):
+        is_plain = system == System(system.loss)
+        return system.loss if is_plain else system
     return system
 
 
@@ -392,5 +401,5 @@ def call_text(function: str, data: str, **options: Any) -> str:
         repeats=5,
     )
     """
-    lines = "".join(f"    {name}={value!r},\n" for name, value in options.items())
-    return f"{function}(\n    {data},\n{lines})"
+    lines = [f"    {name}={value!r},\n" for name, value in options.items()]
+    return f"{function}(\n    {data},\n{''.join(lines)})"

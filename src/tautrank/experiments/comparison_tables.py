@@ -60,7 +60,8 @@ def result_tables(
             changes.
     """
     metrics = result.metric_names
-    if len(result.system_names) == 1 or len(metrics) == 1 or result.has_own_metrics:
+    n_tables = 1 if len(result.system_names) == 1 or result.has_own_metrics else len(metrics)
+    if n_tables == 1:
         note = reading(result, opening, result.cells)
         return {"Results": result_table(result, result.cells, note, with_costs=with_costs)}
 
@@ -128,31 +129,38 @@ def reading(result: ComparisonValues, opening: str, cells: Sequence[CellResult])
     compared = f"every system with {result.baseline}"
     if result.pairs == "all":
         compared = "every two systems"
-    text = (
-        f"{opening} 'minus {result.baseline}' has its {100 * (1 - result.alpha):g} % confidence"
-        f" interval. p is from the {' or '.join(tests)}, adjusted by Holm's method for comparing"
-        f" {compared} on a metric; {MARK} marks p of at most {result.alpha:g}. Detectable is the"
-        " smallest true difference that the comparison alone would find with 80 % power."
-        f" {_what_tests_find(result, cells)}"
-    )
-    if result.measures_only:
-        return text
-    counted = "by their means over trials" if result.tests_same_queries else "of all trials"
-    return f"{text} w/t/l: test queries {counted} won, tied and lost against {result.baseline}."
+    level = f"{100 * (1 - result.alpha):g} %"
+    sentences = [
+        opening,
+        f"'minus {result.baseline}' has its {level} confidence interval.",
+        f"p is from the {' or '.join(tests)}, adjusted by Holm's method for comparing {compared} on"
+        f" a metric; {MARK} marks p of at most {result.alpha:g}.",
+        "Detectable is the smallest true difference that the comparison alone would find with 80 %"
+        " power.",
+        _what_tests_find(result, cells),
+    ]
+    if not result.measures_only:
+        counted = "by their means over trials" if result.tests_same_queries else "of all trials"
+        sentences.append(
+            f"w/t/l: test queries {counted} won, tied and lost against {result.baseline}."
+        )
+    return " ".join(sentences)
 
 
 def _what_tests_find(result: ComparisonValues, cells: Sequence[CellResult]) -> str:
     """Return what the tests of each metric could have found, and what a reader has to know."""
     tests_by_metric: dict[str, list[TestOutcome]] = {}
+    notes = {}
     for cell in cells:
         if cell.tested:
             tests_by_metric.setdefault(cell.metric, []).append(cell.tested)
+            notes[cell.tested.note] = f"Note: {cell.tested.note}."
+    notes.pop("", None)
     n_comparisons = None
     if result.pairs != "baseline":
         n_comparisons = math.comb(len(result.system_names), 2)
     sentences = [power_note(tests_by_metric, result.alpha, n_comparisons)]
-    notes = (test.note for tests in tests_by_metric.values() for test in tests if test.note)
-    sentences += dict.fromkeys(f"Note: {note}." for note in notes)
+    sentences += notes.values()
     return " ".join(sentence for sentence in sentences if sentence)
 
 
@@ -184,22 +192,19 @@ def power_note(
         size = next(iter(alone.values()))
         text = f"A true difference of {size} would be found with 80 % power"
     else:
-        sizes = ", ".join(f"{size} on {name}" for name, size in alone.items())
-        text = f"True differences of {sizes} would be found with 80 % power"
+        sizes = [f"{size} on {name}" for name, size in alone.items()]
+        text = f"True differences of {', '.join(sizes)} would be found with 80 % power"
     if at_first_step != alone:
         pronoun = "one" if len(alone) == 1 else "those"
-        sizes = ", ".join(at_first_step.values())
-        text += f", and {pronoun} of {sizes} at the first step of Holm's method"
+        first_sizes = ", ".join(at_first_step.values())
+        text += f", and {pronoun} of {first_sizes} at the first step of Holm's method"
     return f"{text}."
 
 
 def _detectable_text(tests: Sequence[TestOutcome], level: float) -> str:
     """Return the difference that each of the tests finds with 80 % power at a level."""
-    detectable = (
-        TestOutcome.of("", 0.0, test.standard_error, test.degrees, level).detectable
-        for test in tests
-    )
-    return difference_text(max(detectable)).removeprefix("+")
+    at_level = [TestOutcome.of("", 0.0, test.standard_error, test.degrees, level) for test in tests]
+    return difference_text(max(test.detectable for test in at_level)).removeprefix("+")
 
 
 # ---- One row per cell
@@ -277,7 +282,8 @@ def _mean_cell(cells: Sequence[CellResult], cell: CellResult, *, mark_best: bool
 
 def _best_mean(cells: Sequence[CellResult], cell: CellResult) -> float:
     """Return the best mean of all systems in the place of a cell; NaN if there is none."""
-    means = [rival.mean for rival in cells if rival.means.size and _are_rivals(rival, cell)]
+    rivals = [rival for rival in cells if _are_rivals(rival, cell)]
+    means = [rival.mean for rival in rivals if rival.means.size]
     best = max if cell.higher_is_better else min
     return best(means, default=math.nan)
 
@@ -312,7 +318,9 @@ def _printed_cells(result: ComparisonValues, cell: CellResult) -> list[Titled]:
     """Return the paper's number, what is above it here, and the paper's lead over the baseline."""
     reference = result.cell(cell.condition, result.baseline, cell.metric, cell.part)
     printed = or_nan(cell.printed)
-    lead = math.nan if cell is reference else printed - or_nan(reference.printed)
+    lead = math.nan
+    if cell is not reference:
+        lead = printed - or_nan(reference.printed)
     excess = cell.mean - printed
     column = Column("in print", ("in print", "in print spread"), high_first=cell.higher_is_better)
     return [
@@ -343,8 +351,12 @@ def _baseline_cells(result: ComparisonValues, cell: CellResult) -> list[Titled]:
 
 def _marks(cell: CellResult) -> str:
     """Return the marks of the tests that find the cell's difference significant."""
-    tests = ((OWN_MARK, cell.own), (MARK, cell.tested))
-    return "".join(mark for mark, test in tests if test and test.verdict != UNDECIDED)
+    marks = ""
+    if cell.own and cell.own.verdict != UNDECIDED:
+        marks += OWN_MARK
+    if cell.tested and cell.tested.verdict != UNDECIDED:
+        marks += MARK
+    return marks
 
 
 def _own_test_cell(cell: CellResult) -> Titled:
@@ -482,7 +494,8 @@ def _search_cells(result: ComparisonValues, spec: Mapping[str, Any]) -> list[Tit
 
 
 def _change_text(change: Change) -> str:
-    return f"{change.kind}({parameters_text(change.parameters)}) of {', '.join(change.parts)}"
+    parameters, parts = parameters_text(change.parameters), ", ".join(change.parts)
+    return f"{change.kind}({parameters}) of {parts}"
 
 
 def parameters_text(parameters: Mapping[str, Any]) -> str:
@@ -491,7 +504,8 @@ def parameters_text(parameters: Mapping[str, Any]) -> str:
     >>> parameters_text({"learning_rate": 0.1, "engine": "lightgbm"})
     "learning_rate=0.1, engine='lightgbm'"
     """
-    return ", ".join(f"{name}={value!r}" for name, value in parameters.items())
+    texts = [f"{name}={value!r}" for name, value in parameters.items()]
+    return ", ".join(texts)
 
 
 # ---- Other forms
@@ -565,14 +579,13 @@ def measured_values(result: ComparisonValues) -> dict[str, Any]:
         "failed": len(result.failures),
         "constant": result.n_constant,
     }
-    curves = [
-        {"condition": condition, "system": system, "part": part, "by_trial": by_trial}
-        for (condition, system, part), by_trial in result.curves.items()
-    ]
-    points = [
-        {"condition": condition, "system": system, **points}
-        for (condition, system), points in result.points.items()
-    ]
+    curves = []
+    for (condition, system, part), by_trial in result.curves.items():
+        place = {"condition": condition, "system": system, "part": part}
+        curves.append({**place, "by_trial": by_trial})
+    points = []
+    for (condition, system), of_system in result.points.items():
+        points.append({"condition": condition, "system": system, **of_system})
     return {
         "trained_with": result.trained_with,
         "trials": trials,
@@ -594,10 +607,10 @@ def measured_values(result: ComparisonValues) -> dict[str, Any]:
 
 def _by_trial(values: Mapping[tuple[str, str], Any]) -> list[dict[str, Any]]:
     """Return what is kept by (condition, system) as a list."""
-    return [
-        {"condition": condition, "system": system, "by_trial": by_trial}
-        for (condition, system), by_trial in values.items()
-    ]
+    entries = []
+    for (condition, system), by_trial in values.items():
+        entries.append({"condition": condition, "system": system, "by_trial": by_trial})
+    return entries
 
 
 def _cell_dict(cell: CellResult) -> dict[str, Any]:
@@ -621,8 +634,9 @@ def _cell_dict(cell: CellResult) -> dict[str, Any]:
 
 def _pair_dicts(result: ComparisonValues, metric: str) -> list[dict[str, Any]]:
     """Return the tests of the pairs on a metric, with the names of the systems."""
-    names = result.system_names
-    return [
-        {**vars(test), "better": names[test.better], "worse": names[test.worse]}
-        for test in result.tests(metric)
-    ]
+    systems = result.system_names
+    pairs = []
+    for test in result.tests(metric):
+        names = {"better": systems[test.better], "worse": systems[test.worse]}
+        pairs.append({**vars(test), **names})
+    return pairs

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -15,14 +15,21 @@ import numpy as np
 
 from tautrank.arrays import F64
 from tautrank.experiments.plan import Condition, Plan
-from tautrank.metrics import Metric, metric
+from tautrank.metrics import Metric
+from tautrank.metrics import metric as read_metric
 from tautrank.significance.systems import SystemsTest, systems_test
 from tautrank.significance.verdicts import TestOutcome
 
 Cell: TypeAlias = tuple[str, str, str]
 """(condition, system, metric)."""
+CellPlace: TypeAlias = tuple[str, str, str, str]
+"""(condition, system, metric, part)."""
+CurvePlace: TypeAlias = tuple[str, str, str]
+"""(condition, system, part)."""
 Place: TypeAlias = tuple[str, str]
 """(condition, system)."""
+Configurations: TypeAlias = list[dict[str, Any]]
+"""What a trial tried, each with its scores."""
 
 _CONFIDENCE = 0.95
 
@@ -87,7 +94,9 @@ class CellResult:
     @property
     def deviation(self) -> float:
         """The standard deviation over the trials; NaN for one."""
-        return float(np.std(self.means, ddof=1)) if self.means.size > 1 else math.nan
+        if self.means.size < 2:
+            return math.nan
+        return float(np.std(self.means, ddof=1))
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -98,12 +107,9 @@ class CellResult:
             return math.nan, math.nan
         from scipy.special import stdtrit
 
-        half = (
-            float(stdtrit(self.means.size - 1, (1 + _CONFIDENCE) / 2))
-            * self.deviation
-            / math.sqrt(self.means.size)
-        )
-        return self.mean - half, self.mean + half
+        quantile = float(stdtrit(self.means.size - 1, (1 + _CONFIDENCE) / 2))
+        half_width = quantile * self.deviation / math.sqrt(self.means.size)
+        return self.mean - half_width, self.mean + half_width
 
 
 @dataclass(frozen=True)
@@ -158,8 +164,11 @@ class SystemResult:
             name: the metric.
         """
         values = self.values[name]
-        used = values[:, ~np.isnan(values).any(axis=0)]
-        return used.mean(axis=1) if used.shape[1] else np.full(values.shape[0], math.nan)
+        is_judged = ~np.isnan(values).any(axis=0)
+        if not is_judged.any():
+            return np.full(len(values), math.nan)
+        means: F64 = values[:, is_judged].mean(axis=1)
+        return means
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -198,8 +207,8 @@ class ComparisonValues(ABC):
     seconds: Mapping[Place, list[float]] = field(default_factory=dict)
     valid: Mapping[Place, list[float]] = field(default_factory=dict)
     chosen: Mapping[Place, list[dict[str, Any]]] = field(default_factory=dict)
-    tried: Mapping[Place, list[list[dict[str, Any]]]] = field(default_factory=dict)
-    curves: Mapping[tuple[str, str, str], list[list[float]]] = field(default_factory=dict)
+    tried: Mapping[Place, list[Configurations]] = field(default_factory=dict)
+    curves: Mapping[CurvePlace, list[list[float]]] = field(default_factory=dict)
     points: Mapping[Place, dict[str, Any]] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
     n_done: int = 0
@@ -213,28 +222,43 @@ class ComparisonValues(ABC):
     cells: tuple[CellResult, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.cells:
-            cells = [self._cell(i, m) for i in range(len(self.systems)) for m in self.metrics]
-            object.__setattr__(self, "cells", tuple(cells))
+        if self.cells:
+            return
+        cells = []
+        for index in range(len(self.systems)):
+            cells += [self._cell(index, metric) for metric in self.metrics]
+        object.__setattr__(self, "cells", tuple(cells))
 
-    def _cell(self, index: int, m: Metric) -> CellResult:
-        """One system of a comparison on one metric, compared with the baseline."""
-        system, name, baseline = self.systems[index], str(m), self._baseline_index
+    def _cell(self, index: int, metric: Metric) -> CellResult:
+        """Return one system of a comparison on one metric, compared with the baseline."""
+        system, name = self.systems[index], str(metric)
         means = system.means(name)
-        done = np.flatnonzero(~np.isnan(means))
-        tried = float(np.mean(system.untuned[name])) if system.untuned else math.nan
-        place = (self.condition_names[0], system.name, name, "test")
-        cell = CellResult(
-            *place, m.higher_is_better, tuple(done.tolist()), means[done], tried=tried
+        repeats = np.flatnonzero(~np.isnan(means))
+        mean_of_tried = math.nan
+        if system.untuned:
+            mean_of_tried = float(np.mean(system.untuned[name]))
+        return CellResult(
+            condition=self.condition_names[0],
+            system=system.name,
+            metric=name,
+            part="test",
+            higher_is_better=metric.higher_is_better,
+            numbers=tuple(repeats.tolist()),
+            means=means[repeats],
+            tried=mean_of_tried,
+            tested=self._outcome(index, metric),
         )
-        found = self.test(m)
-        if found is None or index == baseline:
-            return cell
-        tested = TestOutcome.of_pair(found, index, baseline)
-        return replace(
-            cell,
-            tested=tested.with_verdict(float(found.adjusted[index, baseline]), self.alpha, m.sign),
-        )
+
+    def _outcome(self, index: int, metric: Metric) -> TestOutcome | None:
+        """Return the test of a system against the baseline; None for the baseline itself, and
+        where nothing can be tested.
+        """
+        test, baseline = self.test(metric), self._baseline_index
+        if test is None or index == baseline:
+            return None
+        outcome = TestOutcome.of_pair(test, index, baseline)
+        adjusted = float(test.adjusted[index, baseline])
+        return outcome.with_verdict(adjusted, self.alpha, metric.sign)
 
     @property
     @abstractmethod
@@ -269,7 +293,8 @@ class ComparisonValues(ABC):
     @property
     def n_planned(self) -> int:
         """The number of trials, those that are not done included."""
-        return len(self.conditions) * len(self.system_names) * self.n_repeats * self.n_folds
+        n_places = len(self.conditions) * len(self.system_names)
+        return n_places * self.n_repeats * self.n_folds
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -309,118 +334,168 @@ class ComparisonValues(ABC):
     def _baseline_index(self) -> int:
         return self.system_names.index(self.baseline)
 
-    def cell(self, condition: str, system: str, name: str, part: str = "test") -> CellResult:
+    def cell(self, condition: str, system: str, metric: str, part: str = "test") -> CellResult:
         """Return one cell.
 
         Args:
-            condition, system, name, part: its place; the name is the metric's.
+            condition, system, metric, part: its place, by names.
         """
-        return self.by_place[condition, system, name, part]
+        return self.by_place[condition, system, metric, part]
 
-    def across(self, condition: str, name: str) -> list[CellResult]:
+    def across(self, condition: str, metric: str) -> list[CellResult]:
         """Return the cells of all systems on the test queries.
 
         Args:
-            condition, name: the condition, and the name of the metric.
+            condition, metric: the names of the condition and of the metric.
         """
-        return [self.cell(condition, system, name) for system in self.system_names]
+        return [self.cell(condition, system, metric) for system in self.system_names]
 
     @cached_property
-    def by_place(self) -> dict[tuple[str, str, str, str], CellResult]:
+    def by_place(self) -> dict[CellPlace, CellResult]:
         """The cells by (condition, system, metric, part)."""
-        return {(c.condition, c.system, c.metric, c.part): c for c in self.cells}
+        cells = {}
+        for cell in self.cells:
+            cells[cell.condition, cell.system, cell.metric, cell.part] = cell
+        return cells
 
-    def by_trial(self, condition: str, system: str, name: str) -> dict[int, F64]:
+    def by_trial(self, condition: str, system: str, metric: str) -> dict[int, F64]:
         """Return the test queries' values by number of the trial, without trials in which every
         query was skipped.
 
         Args:
-            condition, system, name: the place; the name is the metric's.
+            condition, system, metric: the place, by names.
         """
-        counted = [
-            values
-            for values in self._joined((condition, system, name))
-            if not np.isnan(values).all()
-        ]
-        return dict(zip(self.cell(condition, system, name).numbers, counted, strict=True))
+        judged_trials = []
+        for values in self._joined((condition, system, metric)):
+            if not np.isnan(values).all():
+                judged_trials.append(values)
+        numbers = self.cell(condition, system, metric).numbers
+        return dict(zip(numbers, judged_trials, strict=True))
 
     def _repeats(self, of_trials: Sequence[Any]) -> list[Sequence[Any]]:
-        """What belongs to each repeat: one entry per fold."""
+        """Return what belongs to each repeat: one entry per fold."""
         starts = range(0, len(of_trials), self.n_folds)
         return [of_trials[start : start + self.n_folds] for start in starts]
 
     def _joined(self, cell: Cell) -> list[F64]:
-        return [np.concatenate(folds) for folds in self._repeats(self.values.get(cell, []))]
+        """Return the values of a cell in each repeat, those of all folds one after the other."""
+        repeats = self._repeats(self.values.get(cell, []))
+        return [np.concatenate(folds) for folds in repeats]
 
     @cached_property
     def metrics(self) -> tuple[Metric, ...]:
         """The metrics, the first one decides."""
-        return tuple(map(metric, self.metric_names))
+        return tuple(read_metric(name) for name in self.metric_names)
 
     @cached_property
     def systems(self) -> tuple[SystemResult, ...]:
         """The systems of a comparison, in their order."""
-        return tuple(map(self._system, self.system_names))
+        return tuple(self._system(name) for name in self.system_names)
 
     def _system(self, name: str) -> SystemResult:
-        place, metrics = (self.condition_names[0], name), self.metric_names
-        tried, untuned = self._repeats(self.tried.get(place, [])), {}
-        for m in metrics if tried else ():
-            each = zip(self._repeats(self.values[(*place, m)]), tried, strict=True)
-            untuned[m] = [
-                _mean_over_tried(values, configurations, m) for values, configurations in each
-            ]
-        values = {m: np.array(self._joined((*place, m))) for m in metrics}
-        trees, seconds, valid = (
-            self.trees.get(place, []),
-            self.seconds.get(place, []),
-            self.valid.get(place, []),
+        """Return what a system has in all repeats of a comparison."""
+        condition = self.condition_names[0]
+        place = (condition, name)
+        values = {}
+        for metric in self.metric_names:
+            values[metric] = np.array(self._joined((condition, name, metric)))
+        return SystemResult(
+            name=name,
+            values=values,
+            trees=self.trees.get(place, []),
+            seconds=self.seconds.get(place, []),
+            valid=self.valid.get(place, []),
+            untuned=self._means_of_tried(place),
+            histories=self.curves.get((condition, name, "valid"), []),
         )
-        histories = self.curves.get((*place, "valid"), [])
-        return SystemResult(name, values, trees, seconds, valid, untuned or None, histories)
 
-    def test(self, m: str | Metric) -> SystemsTest | None:
+    def _means_of_tried(self, place: Place) -> dict[str, list[float]] | None:
+        """Return the mean of each metric over all configurations that were tried, one per repeat;
+        None without a search.
+        """
+        tried = self._repeats(self.tried.get(place, []))
+        if not tried:
+            return None
+        means = {}
+        for metric in self.metric_names:
+            values = self._repeats(self.values[(*place, metric)])
+            means[metric] = [
+                _mean_of_tried(of_splits, configurations, metric)
+                for of_splits, configurations in zip(values, tried, strict=True)
+            ]
+        return means
+
+    def test(self, metric: str | Metric) -> SystemsTest | None:
         """Return the test of all systems of a comparison on one metric; None for one system, or
         fewer than two queries.
 
         Args:
-            m: the metric.
+            metric: the metric, or its name.
         """
-        return self._found[str(m)]
+        return self._tests_by_metric[str(metric)]
 
     @cached_property
-    def _found(self) -> dict[str, SystemsTest | None]:
-        baseline, found = None if self.pairs == "all" else self._baseline_index, {}
+    def _tests_by_metric(self) -> dict[str, SystemsTest | None]:
+        baseline = None if self.pairs == "all" else self._baseline_index
+        tests: dict[str, SystemsTest | None] = {}
         for name in self.metric_names:
             values = np.array([system.values[name] for system in self.systems])
-            testable = len(values) > 1 and np.count_nonzero(~np.isnan(values[0]).any(axis=0)) > 1
-            found[name] = (
-                systems_test(values, self.overlap, baseline=baseline, level=self.alpha)
-                if testable
-                else None
-            )
-        return found
+            tests[name] = None
+            if _can_test(values):
+                tests[name] = systems_test(
+                    values, self.overlap, baseline=baseline, level=self.alpha
+                )
+        return tests
 
-    def tests(self, m: str | Metric) -> list[PairTest]:
+    def tests(self, metric: str | Metric) -> list[PairTest]:
         """Return the tests of the pairs of systems that are compared on one metric.
 
         Args:
-            m: the metric.
+            metric: the metric, or its name.
         """
-        found, pairs, sign = self.test(m), [], metric(m).sign
-        if found is None:
+        test = self.test(metric)
+        if test is None:
             return []
-        for i, j in np.argwhere(np.triu(~np.isnan(found.adjusted))).tolist():
-            better, worse = (i, j) if sign * found.differences[i, j] > 0 else (j, i)
-            numbers = [
-                sign * float(each[better, worse])
-                for each in (found.differences, found.low, found.high)
-            ]
-            p = (float(found.p_values[i, j]), float(found.adjusted[i, j]))
-            pairs.append(
-                PairTest(better, worse, numbers[0], min(numbers[1:]), max(numbers[1:]), *p)
-            )
-        return pairs
+        sign = read_metric(metric).sign
+        is_compared = np.triu(~np.isnan(test.adjusted))
+        return [
+            _pair_test(test, first, second, sign)
+            for first, second in np.argwhere(is_compared).tolist()
+        ]
+
+
+def _can_test(values: F64) -> bool:
+    """Return whether there are two systems and two judged queries at least.
+
+    Args:
+        values: ``[systems, repeats, queries]``; NaN where the metric skips a query.
+    """
+    is_judged = ~np.isnan(values[0]).any(axis=0)
+    return len(values) > 1 and int(np.count_nonzero(is_judged)) > 1
+
+
+def _pair_test(test: SystemsTest, first: int, second: int, sign: int) -> PairTest:
+    """Return the test of two systems, the better one before the worse.
+
+    Args:
+        test: the test of all systems.
+        first, second: the places of the two.
+        sign: 1 if more is better, -1 for a cost.
+    """
+    if sign * test.differences[first, second] > 0:
+        better, worse = first, second
+    else:
+        better, worse = second, first
+    ends = (sign * float(test.low[better, worse]), sign * float(test.high[better, worse]))
+    return PairTest(
+        better=better,
+        worse=worse,
+        difference=sign * float(test.differences[better, worse]),
+        low=min(ends),
+        high=max(ends),
+        p_value=float(test.p_values[first, second]),
+        adjusted=float(test.adjusted[first, second]),
+    )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -493,17 +568,21 @@ class PlannedValues(ComparisonValues):
         return self.plan.study.protocol.tests_same_queries
 
 
-def _mean_over_tried(
-    values: Sequence[F64], tried: Sequence[list[dict[str, Any]]], name: str
-) -> float:
-    """The mean of a metric over all configurations; a query counts once, so a split counts by its
-    queries.
+def _mean_of_tried(values: Sequence[F64], tried: Sequence[Configurations], metric: str) -> float:
+    """Return the mean of a metric over all configurations; a query counts once, so a split counts
+    by its queries.
+
+    Args:
+        values: the values of the queries of each split; NaN where the metric skips one.
+        tried: the configurations of each split, with their means on it.
+        metric: the name of the metric.
     """
-    total, weight = 0.0, 0
+    total, n_queries = 0.0, 0
     for split, configurations in zip(values, tried, strict=True):
-        counted = int(np.count_nonzero(~np.isnan(split)))
-        tests = [one["test"][name] for one in configurations if one["test"][name] is not None]
-        if tests and counted:
-            total += counted * float(np.mean(tests))
-            weight += counted
-    return total / weight if weight else math.nan
+        n_judged = int(np.count_nonzero(~np.isnan(split)))
+        means = [configuration["test"][metric] for configuration in configurations]
+        means = [mean for mean in means if mean is not None]
+        if means and n_judged:
+            total += n_judged * float(np.mean(means))
+            n_queries += n_judged
+    return total / n_queries if n_queries else math.nan

@@ -5,16 +5,36 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from tautrank.arrays import F64
-from tautrank.experiments.comparison_values import Cell, Failure
+from tautrank.experiments.comparison_values import Cell, CellPlace, CurvePlace, Failure, Place
 from tautrank.experiments.plan import Plan
 from tautrank.experiments.protocols import part_sizes
 from tautrank.experiments.store import DONE, Store, TrialOutcome
 from tautrank.json_values import or_nan
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+# What a trial says about its training, and the field of a comparison that keeps it.
+_FIELDS = {"trees": "trees", "configuration": "chosen", "tried": "tried", "points": "points"}
+
+
+class _TrialFacts(NamedTuple):
+    """What is known about a trial besides its numbers.
+
+    Args:
+        is_constant: whether its model gives every document the same score.
+        trained_with: the tool and its version; None if nothing was trained.
+        n_queries: the number of queries of each part; None if it is not known.
+    """
+
+    is_constant: bool
+    trained_with: str | None
+    n_queries: dict[str, int] | None
 
 
 class FinishedTrials:
@@ -27,69 +47,83 @@ class FinishedTrials:
 
     def __init__(self, plan: Plan, store: Store) -> None:
         self.plan = plan
-        self._found: dict[str, dict[Any, dict[int, Any]]] = defaultdict(lambda: defaultdict(dict))
-        finished = {trial.key: outcome for trial, outcome in store.finished()}
-        ended = [(trial, finished[trial.key]) for trial in plan.trials() if trial.key in finished]
-        self._failures = tuple(
-            Failure(trial.title, found.error) for trial, found in ended if found.status != DONE
-        )
-        self._facts = [
-            self._add(trial.spec, found) for trial, found in ended if found.status == DONE
-        ]
-        self.means: dict[tuple[str, str, str, str], dict[int, float]] = self._found.pop("means", {})
-        self.queries: dict[Cell, dict[int, F64]] = self._found["values"]
-        self.curves: dict[tuple[str, str, str], dict[int, list[float]]] = self._found["curves"]
+        self.means: dict[CellPlace, dict[int, float]] = defaultdict(dict)
+        self.queries: dict[Cell, dict[int, F64]] = defaultdict(dict)
+        self.curves: dict[CurvePlace, dict[int, list[float]]] = defaultdict(dict)
+        self._by_field: dict[str, dict[Place, dict[int, Any]]] = {
+            field: defaultdict(dict) for field in [*_FIELDS.values(), "valid", "seconds"]
+        }
+        self._facts: list[_TrialFacts] = []
+        self._failures: list[Failure] = []
+        outcomes = {trial.key: outcome for trial, outcome in store.finished()}
+        for trial in plan.trials():
+            if trial.key not in outcomes:
+                continue
+            outcome = outcomes[trial.key]
+            if outcome.status == DONE:
+                self._add(trial.spec, outcome)
+            else:
+                self._failures.append(Failure(trial.title, outcome.error))
 
-    def _add(self, spec: Mapping[str, Any], outcome: TrialOutcome) -> dict[str, Any]:
-        """Keep the numbers of a trial and return what else is known about it."""
-        place, folds = (spec["condition"], spec["system"]), self.plan.folds_of(spec["trial"])
-        number = spec["trial"] * len(folds) + folds.index(spec["data"]["fold"])
+    def _add(self, spec: Mapping[str, Any], outcome: TrialOutcome) -> None:
+        """Keep what a trial measured."""
         result = json.loads(outcome.result)
-        for part, by_metric in result["means"].items():
-            for name, value in by_metric.items():
-                self._found["means"][(*place, name, part)][number] = or_nan(value)
-        for name, values in result["test"].items():
-            self._found["values"][(*place, name)][number] = np.array(values, np.float64)
+        place, number = (spec["condition"], spec["system"]), self._number(spec)
+        for part, value_by_metric in result["means"].items():
+            for metric, value in value_by_metric.items():
+                self.means[(*place, metric, part)][number] = or_nan(value)
+        for metric, values in result["test"].items():
+            self.queries[(*place, metric)][number] = np.array(values, np.float64)
         for part, curve in result.get("curves", {}).items():
-            self._found["curves"][(*place, part)][number] = [or_nan(x) for x in curve]
-        for what, name in (
-            ("trees", "trees"),
-            ("configuration", "chosen"),
-            ("tried", "tried"),
-            ("points", "points"),
-        ):
-            if what in result:
-                self._found[name][place][number] = result[what]
-        self._found["valid"][place][number] = or_nan(result.get("valid"))
-        self._found["seconds"][place][number] = outcome.seconds
-        return {name: result.get(name) for name in ("constant", "trained_with", "queries")}
+            self.curves[(*place, part)][number] = [or_nan(value) for value in curve]
+
+        for name, field in _FIELDS.items():
+            if name in result:
+                self._by_field[field][place][number] = result[name]
+        self._by_field["valid"][place][number] = or_nan(result.get("valid"))
+        self._by_field["seconds"][place][number] = outcome.seconds
+        facts = _TrialFacts(
+            is_constant=bool(result.get("constant")),
+            trained_with=result.get("trained_with"),
+            n_queries=result.get("queries"),
+        )
+        self._facts.append(facts)
+
+    def _number(self, spec: Mapping[str, Any]) -> int:
+        """Return the number of a trial, where every fold of a repeat counts."""
+        folds = self.plan.folds_of(spec["trial"])
+        return int(spec["trial"] * len(folds) + folds.index(spec["data"]["fold"]))
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of a `Comparison`, without tests."""
-        lists = {
-            name: {key: list(of.values()) for key, of in found.items()}
-            for name, found in self._found.items()
-        }
-        points = {place: of_trials[0] for place, of_trials in lists.pop("points", {}).items()}
-        constant = sum(bool(facts["constant"]) for facts in self._facts)
-        tools = tuple(sorted({facts["trained_with"] for facts in self._facts} - {None}))
-        counts = {"n_done": len(self._facts), "n_constant": constant, "failures": self._failures}
+        """Return the fields of a comparison, without tests."""
+        by_field = {field: _in_lists(by_place) for field, by_place in self._by_field.items()}
+        points = by_field.pop("points")
+        tools = {facts.trained_with for facts in self._facts if facts.trained_with is not None}
         return {
             "plan": self.plan,
-            **lists,
-            "points": points,
-            **counts,
-            "trained_with": tools,
+            "values": _in_lists(self.queries),
+            "curves": _in_lists(self.curves),
+            **by_field,
+            "points": {place: of_trials[0] for place, of_trials in points.items()},
+            "n_done": len(self._facts),
+            "n_constant": sum(facts.is_constant for facts in self._facts),
+            "failures": tuple(self._failures),
+            "trained_with": tuple(sorted(tools)),
             "overlap": self.overlap,
         }
 
     @property
     def overlap(self) -> float:
         """Held out over trained on if trials draw their training queries again; else 0."""
-        given, protocol = self.plan.data.held, self.plan.study.protocol
-        if not given:
-            sizes = next((facts["queries"] for facts in self._facts if facts["queries"]), None)
-            return protocol.overlap(sizes) if sizes else 0.0
+        protocol, splits = self.plan.study.protocol, self.plan.data.held
+        if not splits:
+            sizes = [facts.n_queries for facts in self._facts if facts.n_queries]
+            return protocol.overlap(sizes[0]) if sizes else 0.0
         if self.plan.budget.trials == 1:
             return 0.0
-        return float(np.mean([protocol.overlap(part_sizes(splits)) for splits in given]))
+        return float(np.mean([protocol.overlap(part_sizes(split)) for split in splits]))
+
+
+def _in_lists(by_place: Mapping[_Key, Mapping[int, _Value]]) -> dict[_Key, list[_Value]]:
+    """Return what is kept by number of the trial as lists, in the order of the trials."""
+    return {place: list(by_number.values()) for place, by_number in by_place.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -28,11 +28,7 @@ def query_gains(
             trial.
     """
     baseline = result.baseline
-    values_by_trial: dict[str, dict[int, F64]] = {}
-    for system in dict.fromkeys((baseline, *(systems or result.system_names))):
-        by_trial = result.by_trial(condition, system, metric)
-        if by_trial:
-            values_by_trial[system] = by_trial
+    values_by_trial = _values_by_trial(result, condition, metric, systems)
     if baseline not in values_by_trial or len(values_by_trial) < 2:
         return None
     trials = sorted(set.intersection(*(set(by_trial) for by_trial in values_by_trial.values())))
@@ -51,20 +47,37 @@ def query_gains(
         sizes = [values_by_trial[baseline][trial].size for trial in trials]
         trial_of = np.repeat(np.array(trials, np.int64), sizes)
 
-    higher_is_better = result.cell(condition, baseline, metric).higher_is_better
     of_baseline = values.pop(baseline)
-    gains = {}
-    for system, of_system in values.items():
-        if higher_is_better:
-            gains[system] = of_system - of_baseline
-        else:
-            gains[system] = of_baseline - of_system
+    higher_is_better = result.cell(condition, baseline, metric).higher_is_better
     return QueryGains(
         unit=metric,
         baseline=baseline,
         values=of_baseline,
-        gains=gains,
+        gains=_gains(values, of_baseline, higher_is_better=higher_is_better),
         higher_is_better=higher_is_better,
         trial_of=trial_of,
         overlap=result.overlap,
     )
+
+
+def _values_by_trial(
+    result: ComparisonValues, condition: str, metric: str, systems: Sequence[str]
+) -> dict[str, dict[int, F64]]:
+    """Return the values of the baseline and of the systems in their trials; a system without
+    trials is left out.
+    """
+    values = {}
+    for system in dict.fromkeys((result.baseline, *(systems or result.system_names))):
+        by_trial = result.by_trial(condition, system, metric)
+        if by_trial:
+            values[system] = by_trial
+    return values
+
+
+def _gains(
+    values: Mapping[str, F64], of_baseline: F64, *, higher_is_better: bool
+) -> dict[str, F64]:
+    """Return by how much each query of each system is better than it is for the baseline."""
+    if higher_is_better:
+        return {system: of_system - of_baseline for system, of_system in values.items()}
+    return {system: of_baseline - of_system for system, of_system in values.items()}

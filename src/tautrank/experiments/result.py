@@ -155,7 +155,8 @@ class Comparison(ComparisonValues, Result):
     def titled_tables(self) -> dict[str, Table]:
         """Return the results of each metric, and every pair of systems if all are compared."""
         tables = comparison_tables.result_tables(self, self.opening())
-        if self.pairs == "all" and any(self.tests(metric) for metric in self.metrics):
+        has_pairs = any(self.tests(metric) for metric in self.metrics)
+        if self.pairs == "all" and has_pairs:
             tables["Every pair"] = comparison_tables.pair_table(self)
         return tables
 

@@ -69,12 +69,12 @@ class TunedTrial:
     @classmethod
     def of(cls, trial: Trial, outcome: TrialOutcome) -> TunedTrial:
         """Read a trial from what a store holds."""
-        failed = {
-            "state": FAILED if outcome.status == FAILED else UNFINISHED,
-            "error": outcome.error,
-        }
-        found = json.loads(outcome.result) if outcome.result else failed
-        return cls(trial.number, trial.spec["configuration"], seconds=outcome.seconds, **found)
+        if outcome.result:
+            fields = json.loads(outcome.result)
+        else:
+            state = FAILED if outcome.status == FAILED else UNFINISHED
+            fields = {"state": state, "error": outcome.error}
+        return cls(trial.number, trial.spec["configuration"], seconds=outcome.seconds, **fields)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name; the number of the trial is called ``trial``."""
@@ -139,10 +139,13 @@ class Tuning(Result):
         """Return the trials from best to worst, those that were pruned and then those that failed
         at the end.
         """
-        states, sign = (DONE, PRUNED, FAILED), self.metric.sign
-        return sorted(
-            self.trials, key=lambda t: (states.index(t.state), -sign * (t.score or 0.0), t.number)
-        )
+        sign = self.metric.sign
+
+        def rank(trial: TunedTrial) -> tuple[int, float, int]:
+            state = (DONE, PRUNED, FAILED).index(trial.state)
+            return state, -sign * (trial.score or 0.0), trial.number
+
+        return sorted(self.trials, key=rank)
 
     def titled_tables(self) -> dict[str, Table]:
         """Return the table of the best trials, by its title."""
@@ -151,7 +154,8 @@ class Tuning(Result):
     def note(self) -> str:
         """Return how many trials there were, what became of them, and the best score."""
         n_by_state = Counter(trial.state for trial in self.trials)
-        text = f"{len(self.trials)} trials: {n_by_state[DONE]} trained to the end, {n_by_state[PRUNED]} pruned"
+        text = f"{len(self.trials)} trials: {n_by_state[DONE]} trained to the end"
+        text += f", {n_by_state[PRUNED]} pruned"
         if n_by_state[FAILED]:
             text += f", {n_by_state[FAILED]} failed"
         best = f"best validation {self.metric} {self.best_score:.4f} in trial {self.best.number}"
@@ -253,7 +257,8 @@ def best_text(tuning: Tuning) -> str:
     """
     best = tuning.best.configuration
     names = ["loss", *_searched_names([tuning.best])]
-    return " ".join(f"{name}={_format(best[name])}" for name in names)
+    texts = [f"{name}={_format(best[name])}" for name in names]
+    return " ".join(texts)
 
 
 def train_command(tuning: Tuning, train: str, valid: str, model: str, **options: Any) -> str:
