@@ -29,7 +29,6 @@ NOT_YET = {
     "papers": Measures(12, 35, 2, 0, 40),
     "significance": Measures(9, 30, 1, 0, 15),
     "theory": Measures(10, 30, 1, 1, 25),
-    "foundation": Measures(9, 35, 2, 0, 25),
 }
 # Remove when all rooms are plain.
 ALL = 8.5

@@ -19,12 +19,11 @@ from tautrank.errors import OptionError, unknown
 def whole(
     name: str, value: object, least: int = 0, most: float = 2**32 - 1, otherwise: str = ""
 ) -> int:
-    """Return ``value`` as an int from ``least`` to ``most``, or raise an error that says what was
-    found.
+    """Return an argument as an int, or raise an error that says what was found.
 
     Args:
         name: the parameter's name.
-        value: the value given; 5.0 is a whole number, True is not.
+        value: the argument; 5.0 is a whole number, True is not.
         least: the smallest number allowed.
         most: the largest number allowed; by default what fits a word of the random numbers'
             counters.
@@ -34,31 +33,38 @@ def whole(
     Traceback (most recent call last):
     tautrank.errors.OptionError: samples: found 0; expected a whole number of at least 1
     """
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        is_whole = (
-            isinstance(value, float | np.floating) and math.isfinite(value) and value == int(value)
-        )
-        number = int(value) if is_whole else least - 1  # type: ignore[call-overload]
-    if isinstance(value, bool) or not least <= number <= most:
-        limit = f" and at most {most}" if number > most else ""
-        rest = f", or {otherwise}" if otherwise else ""
-        raise OptionError(
-            f"{name}: found {_text(value)}; expected a whole number of at least {least}{limit}{rest}"
-        )
+    number = _whole_or_none(value)
+    if number is None or not least <= number <= most:
+        limits = f"at least {least}"
+        if number is not None and number > most:
+            limits += f" and at most {most}"
+        if otherwise:
+            limits += f", or {otherwise}"
+        raise OptionError(f"{name}: found {_text(value)}; expected a whole number of {limits}")
     return number
+
+
+def _whole_or_none(value: object) -> int | None:
+    """Return an argument as an int, None if it is no whole number."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, float | np.floating):
+        is_whole = math.isfinite(value) and value == int(value)
+        return int(value) if is_whole else None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
 
 
 def real(
     name: str, value: object, least: float = 0.0, above: bool = False, most: float = math.inf
 ) -> float:
-    """Return ``value`` as a finite float from ``least`` (or ``above`` it) to ``most``, or raise an
-    error.
+    """Return an argument as a finite float, or raise an error that says what was found.
 
     Args:
         name: the parameter's name.
-        value: the value given.
+        value: the argument.
         least: the smallest number allowed.
         above: whether ``least`` itself is too small.
         most: the largest number allowed.
@@ -67,23 +73,34 @@ def real(
     Traceback (most recent call last):
     tautrank.errors.OptionError: sigma: found 0; expected a number above 0
     """
-    number = math.nan
-    if not isinstance(value, bool | str):
-        with contextlib.suppress(TypeError, ValueError):
-            number = float(value)  # type: ignore[arg-type]
-    if not (math.isfinite(number) and least <= number <= most) or (above and number == least):
-        bound = f"above {least:g}" if above else f"of at least {least:g}"
-        bound += "" if math.isinf(most) else f" and at most {most:g}"
-        raise OptionError(f"{name}: found {_text(value)}; expected a number {bound}")
+    number = _real_or_nan(value)
+    is_inside = least <= number <= most and math.isfinite(number)
+    if not is_inside or (above and number == least):
+        limits = f"above {least:g}" if above else f"of at least {least:g}"
+        if math.isfinite(most):
+            limits += f" and at most {most:g}"
+        raise OptionError(f"{name}: found {_text(value)}; expected a number {limits}")
     return number
 
 
+def _real_or_nan(value: object) -> float:
+    """Return an argument as a float, NaN if it is no number."""
+    if isinstance(value, bool | str):
+        return math.nan
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return math.nan
+
+
 def choice(name: str, value: object, known: Collection[str]) -> str:
-    """Return ``value`` if it is one of ``known``, or raise an error with the nearest of them.
+    """Return an argument if it is one of the known words, or raise an error with the nearest of
+    them.
 
     >>> choice("target", "liner", ("linear", "softmax"))
     Traceback (most recent call last):
-    tautrank.errors.OptionError: unknown target 'liner'; did you mean 'linear'? (known: linear, softmax)
+    tautrank.errors.OptionError: unknown target 'liner'; did you mean 'linear'? (known: linear,
+    softmax)
     """
     if value not in known:
         raise unknown(name, str(value), known)
@@ -107,18 +124,15 @@ def truth(name: str, value: object, expected: str = "True or False") -> bool:
     return bool(value)
 
 
-def one_or_more(given: Any) -> tuple[Any, ...]:
-    """Return what was given for a list: its items, or the one thing, such as a text, that stands
-    there instead.
+def one_or_more(argument: Any) -> tuple[Any, ...]:
+    """Return the items of a list; of anything else, such as a text, a tuple of it alone.
 
     >>> one_or_more(["ndcg@5", "map"]), one_or_more("ndcg@5")
     (('ndcg@5', 'map'), ('ndcg@5',))
     """
-    return (
-        tuple(given)
-        if isinstance(given, Iterable) and not isinstance(given, str | bytes)
-        else (given,)
-    )
+    if isinstance(argument, Iterable) and not isinstance(argument, str | bytes):
+        return tuple(argument)
+    return (argument,)
 
 
 def checked_by(check: Callable[..., Any], **limits: Any) -> dict[str, Any]:
@@ -129,27 +143,16 @@ def checked_by(check: Callable[..., Any], **limits: Any) -> dict[str, Any]:
         check: ``check(name, value, **limits)``, or ``check(value)`` where there are no limits,
             returns the value to keep, or raises an error. None is kept unchecked where the type of
             the field allows it.
-        **limits: what else it is given.
+        **limits: keyword arguments of the check.
     """
     return {"check": check, "limits": limits}
 
 
-@functools.cache
-def _checks(cls: type) -> dict[str, Any]:
-    """Return the checked fields of a class as first declared: a subclass that changes a default
-    keeps the check.
-    """
-    inherited = [vars(each).get("__dataclass_fields__", {}) for each in reversed(cls.__mro__)]
-    return {
-        name: one for each in inherited for name, one in each.items() if "check" in one.metadata
-    }
-
-
-def check_fields(made: Any) -> None:
+def check_fields(instance: Any) -> None:
     """Check the fields of a frozen dataclass, and keep their canonical form.
 
     Args:
-        made: the object; its checks are declared with `checked_by`.
+        instance: the object; its checks are declared with `checked_by`.
 
     >>> import dataclasses
     >>> @dataclasses.dataclass(frozen=True)
@@ -159,14 +162,29 @@ def check_fields(made: Any) -> None:
     >>> Shape(2)
     Shape(side=2.0)
     """
-    for name, declared in _checks(made.__class__).items():
-        value, check, limits = (
-            getattr(made, name),
-            declared.metadata["check"],
-            declared.metadata["limits"],
-        )
-        if value is not None or "None" not in str(declared.type):
-            object.__setattr__(made, name, check(name, value, **limits) if limits else check(value))
+    cls: Any = type(instance)
+    for name, field in _checked_fields(cls).items():
+        value = getattr(instance, name)
+        may_be_none = "None" in str(field.type)
+        if value is None and may_be_none:
+            continue
+        check, limits = field.metadata["check"], field.metadata["limits"]
+        checked = check(name, value, **limits) if limits else check(value)
+        object.__setattr__(instance, name, checked)
+
+
+@functools.cache
+def _checked_fields(cls: type) -> dict[str, Any]:
+    """Return the checked fields of a class as first declared: a subclass that changes a default
+    keeps the check.
+    """
+    checked = {}
+    for ancestor in reversed(cls.__mro__):
+        fields = vars(ancestor).get("__dataclass_fields__", {})
+        for name, field in fields.items():
+            if "check" in field.metadata:
+                checked[name] = field
+    return checked
 
 
 def job_count(n_jobs: int | None) -> int:
@@ -180,18 +198,22 @@ def job_count(n_jobs: int | None) -> int:
     2
     >>> job_count(0)
     Traceback (most recent call last):
-    tautrank.errors.OptionError: n_jobs: found 0; expected a whole number of at least 1, or -1 for all cores
+    tautrank.errors.OptionError: n_jobs: found 0; expected a whole number of at least 1, or -1 for
+    all cores
     """
     if n_jobs is None or n_jobs == -1:
-        cores = (
-            len(os.sched_getaffinity(0))
-            if hasattr(os, "sched_getaffinity")
-            else os.cpu_count() or 1
-        )
-        return max(1, math.ceil(min(cores, processor_quota())))
+        return max(1, math.ceil(min(_n_cores(), processor_quota())))
     return whole("n_jobs", n_jobs, 1, otherwise="-1 for all cores")
 
 
+def _n_cores() -> int:
+    """Return the number of cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+# joblib.cpu_count takes 0.15 s to import, and looks at no control group but the root.
 @functools.cache
 def processor_quota(root: str = "/") -> float:
     """Return how many processors' time the control groups of this process may use; infinite without
@@ -206,22 +228,42 @@ def processor_quota(root: str = "/") -> float:
     quotas = [math.inf]
     with contextlib.suppress(OSError, ValueError):  # not Linux, or not as its documentation says
         for line in Path(root, "proc/self/cgroup").read_text().splitlines():
-            _, kinds, path = line.split(":", 2)
-            if kinds and "cpu" not in kinds.split(","):
+            _, controllers, path = line.split(":", 2)
+            is_first_version = bool(controllers)
+            if is_first_version and "cpu" not in controllers.split(","):
                 continue
-            base = Path(root, "sys/fs/cgroup", kinds)
-            # A group is bound by those above it; a container may not see its own, which is then the
-            # root.
-            for group in {
-                base.joinpath(*Path(path).parts[1:up]) for up in range(1, len(Path(path).parts) + 1)
-            }:
-                names = ("cpu.cfs_quota_us", "cpu.cfs_period_us") if kinds else ("cpu.max",)
-                files = [group / name for name in names]
-                if all(file.exists() for file in files):
-                    quota, period = " ".join(file.read_text().strip() for file in files).split()
-                    if quota not in ("max", "-1"):
-                        quotas.append(int(quota) / int(period))
+            base = Path(root, "sys/fs/cgroup", controllers)
+            for group in _groups_above(base, path):
+                quotas.append(_quota_of_group(group, is_first_version))
     return min(quotas)
+
+
+def _groups_above(base: Path, path: str) -> list[Path]:
+    """Return the folders of a control group and of those above it, which bind it as well; a
+    container may not see its own, which is then the root.
+    """
+    names = Path(path).parts[1:]
+    return [base.joinpath(*names[:depth]) for depth in range(len(names) + 1)]
+
+
+def _quota_of_group(group: Path, is_first_version: bool) -> float:
+    """Return how many processors' time a control group may use; infinite without a limit.
+
+    Args:
+        group: its folder.
+        is_first_version: whether the group is of the first version of control groups.
+    """
+    names = ["cpu.max"]
+    if is_first_version:
+        names = ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
+    files = [group / name for name in names]
+    if not all(file.exists() for file in files):
+        return math.inf
+    words = [file.read_text() for file in files]
+    quota, period = " ".join(words).split()
+    if quota in ("max", "-1"):
+        return math.inf
+    return int(quota) / int(period)
 
 
 def _text(value: object) -> str:

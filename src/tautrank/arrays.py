@@ -55,11 +55,11 @@ def check_labels(labels: ArrayLike, offsets: I64 | None = None) -> Numbers:
     Traceback (most recent call last):
     tautrank.errors.DataError: labels[2]: found -1; expected a finite number of at least 0
     """
-    y = flat_numbers("labels", labels)
-    if y.dtype == np.bool_:
-        return y.astype(np.int64)
-    _check_from("labels", y, 0, _NOT_NEGATIVE, offsets)
-    return y
+    numbers = flat_numbers("labels", labels)
+    if numbers.dtype == np.bool_:
+        return numbers.astype(np.int64)
+    _check_from("labels", numbers, 0, _NOT_NEGATIVE, offsets)
+    return numbers
 
 
 def check_offsets(offsets: ArrayLike, n: int) -> I64:
@@ -74,32 +74,32 @@ def check_offsets(offsets: ArrayLike, n: int) -> I64:
     tautrank.errors.DataError: offsets: found 5 last; expected 4, the number of documents
     >>> check_offsets([2, 1], 3)
     Traceback (most recent call last):
-    tautrank.errors.DataError: offsets: found 2 first; expected 0 (these look like the sizes of the lists:
-    offsets are their running sum, from 0)
+    tautrank.errors.DataError: offsets: found 2 first; expected 0 (these look like the sizes of the
+    lists: offsets are their running sum, from 0)
     """
-    cuts = _flat("offsets", offsets, "one integer per query and one more")
-    if cuts.size == 0:
+    ends = _flat("offsets", offsets, "one integer per query and one more")
+    if ends.size == 0:
         raise DataError("offsets: found no value; expected 0, then the end of every list")
-    if cuts.dtype.kind not in "iu":
-        raise DataError(f"offsets: found values of type {cuts.dtype}; expected integers")
-    cuts = np.ascontiguousarray(cuts, np.int64)
-    if cuts[0] != 0:
-        sizes = bool((cuts >= 0).all()) and int(cuts.sum()) == n
-        hint = (
-            " (these look like the sizes of the lists: offsets are their running sum, from 0)"
-            if sizes
-            else ""
-        )
-        raise DataError(f"offsets: found {cuts[0]} first; expected 0{hint}")
-    falls = cuts[1:] < cuts[:-1]
+    if ends.dtype.kind not in "iu":
+        raise DataError(f"offsets: found values of type {ends.dtype}; expected integers")
+    ends = np.ascontiguousarray(ends, np.int64)
+    if ends[0] != 0:
+        hint = ""
+        if (ends >= 0).all() and int(ends.sum()) == n:
+            hint = (
+                " (these look like the sizes of the lists: offsets are their running sum, from 0)"
+            )
+        raise DataError(f"offsets: found {ends[0]} first; expected 0{hint}")
+    falls = ends[1:] < ends[:-1]
     if falls.any():
-        at = int(np.argmax(falls))
+        index = int(np.argmax(falls))
         raise DataError(
-            f"offsets[{at + 1}]: found {cuts[at + 1]} after {cuts[at]}; expected values that never fall"
+            f"offsets[{index + 1}]: found {ends[index + 1]} after {ends[index]}; "
+            "expected values that never fall"
         )
-    if cuts[-1] != n:
-        raise DataError(f"offsets: found {cuts[-1]} last; expected {n}, the number of documents")
-    return cuts
+    if ends[-1] != n:
+        raise DataError(f"offsets: found {ends[-1]} last; expected {n}, the number of documents")
+    return ends
 
 
 def check_scores(scores: ArrayLike, offsets: I64, adjacent: bool = True) -> Floats:
@@ -119,13 +119,16 @@ def check_scores(scores: ArrayLike, offsets: I64, adjacent: bool = True) -> Floa
     tautrank.errors.DataError: scores[1] (query 1, document 0): found nan; expected a finite number,
     or -inf for a document not retrieved
     """
-    s = flat_numbers("scores", scores, size=int(offsets[-1]))
-    if s.dtype.kind != "f":
-        return _as_floats(s)
-    if s.dtype != np.float32:
-        s = s.astype(np.float32 if s.dtype == np.float16 else np.float64, copy=False)
-    _check_from("scores", s, -np.inf, FINITE_OR_MISSING, offsets if adjacent else None)
-    return s
+    numbers = flat_numbers("scores", scores, size=int(offsets[-1]))
+    if numbers.dtype.kind != "f":
+        return _as_floats(numbers)
+    if numbers.dtype == np.float16:
+        numbers = numbers.astype(np.float32)
+    elif numbers.dtype != np.float32:
+        numbers = numbers.astype(np.float64, copy=False)
+    named_queries = offsets if adjacent else None
+    _check_from("scores", numbers, -np.inf, FINITE_OR_MISSING, named_queries)
+    return numbers
 
 
 def check_finite_scores(scores: ArrayLike, offsets: I64) -> Floats:
@@ -139,10 +142,12 @@ def check_finite_scores(scores: ArrayLike, offsets: I64) -> Floats:
     Traceback (most recent call last):
     tautrank.errors.DataError: scores[1] (query 0, document 1): found nan; expected a finite number
     """
-    s = flat_numbers("scores", scores, size=int(offsets[-1]))
-    s = np.ascontiguousarray(s, np.float32 if s.dtype == np.float32 else np.float64)
-    _check_from("scores", s, float(np.finfo(s.dtype).min), "a finite number", offsets)
-    return s
+    numbers = flat_numbers("scores", scores, size=int(offsets[-1]))
+    kind = np.float32 if numbers.dtype == np.float32 else np.float64
+    numbers = np.ascontiguousarray(numbers, kind)
+    smallest = float(np.finfo(numbers.dtype).min)
+    _check_from("scores", numbers, smallest, "a finite number", offsets)
+    return numbers
 
 
 def check_weights(weights: ArrayLike, n_queries: int, name: str = "weights") -> F64:
@@ -157,9 +162,9 @@ def check_weights(weights: ArrayLike, n_queries: int, name: str = "weights") -> 
     Traceback (most recent call last):
     tautrank.errors.DataError: weights: found length 2; expected 3, one per query
     """
-    w = numbers(name, weights, "query", n_queries)
-    _check_from(name, w, 0, _NOT_NEGATIVE)
-    return w
+    checked = numbers(name, weights, "query", n_queries)
+    _check_from(name, checked, 0, _NOT_NEGATIVE)
+    return checked
 
 
 def check_flags(name: str, values: ArrayLike, size: int) -> Bools:
@@ -172,7 +177,8 @@ def check_flags(name: str, values: ArrayLike, size: int) -> Bools:
 
     >>> check_flags("judged", [1, 0], 2)
     Traceback (most recent call last):
-    tautrank.errors.DataError: judged: found values of type int64; expected true or false, one per document
+    tautrank.errors.DataError: judged: found values of type int64; expected true or false, one per
+    document
     """
     flags = flat_numbers(name, values, size=size)
     if flags.size and flags.dtype != np.bool_:
@@ -231,38 +237,39 @@ def check_each(
         expected: what a good value is.
         offsets: checked offsets of the lists, where the values belong to documents of queries.
 
-    >>> check_each("p_values", np.array([0.5, 2.0]), np.array([True, False]), "a number from 0 to 1")
+    >>> values, good = np.array([0.5, 2.0]), np.array([True, False])
+    >>> check_each("p_values", values, good, "a number from 0 to 1")
     Traceback (most recent call last):
     tautrank.errors.DataError: p_values[1]: found 2; expected a number from 0 to 1
     """
     if not good.all():
-        at = int(np.argmin(good))
+        index = int(np.argmin(good))
         raise DataError(
-            f"{spot(name, at, offsets)}: found {float(values[at]):g}; expected {expected}"
+            f"{spot(name, index, offsets)}: found {float(values[index]):g}; expected {expected}"
         )
 
 
-def spot(name: str, at: int, offsets: I64 | None = None) -> str:
+def spot(name: str, index: int, offsets: I64 | None = None) -> str:
     """Write where a value stands: its index, and its query and document where there are queries.
 
     >>> spot("labels", 3), spot("labels", 3, np.array([0, 2, 2, 5]))
     ('labels[3]', 'labels[3] (query 2, document 1)')
     """
     if offsets is None:
-        return f"{name}[{at}]"
-    query, document = place(offsets, at)
-    return f"{name}[{at}] (query {query}, document {document})"
+        return f"{name}[{index}]"
+    query, document = query_and_document(offsets, index)
+    return f"{name}[{index}] (query {query}, document {document})"
 
 
-def place(offsets: I64, at: int) -> tuple[int, int]:
-    """Return the query that holds the document at flat index ``at``, and the document's index
-    inside it.
+def query_and_document(offsets: I64, index: int) -> tuple[int, int]:
+    """Return the query that holds the document at an index of the flat arrays, and the document's
+    index inside the query.
 
-    >>> place(np.array([0, 2, 2, 5]), 3)
+    >>> query_and_document(np.array([0, 2, 2, 5]), 3)
     (2, 1)
     """
-    query = int(np.searchsorted(offsets, at, side="right")) - 1
-    return query, at - int(offsets[query])
+    query = int(np.searchsorted(offsets, index, side="right")) - 1
+    return query, index - int(offsets[query])
 
 
 def query_of(offsets: I64) -> I64:
@@ -280,7 +287,8 @@ def ranks_in(offsets: I64) -> I64:
     >>> ranks_in(np.array([0, 2, 2, 3]))
     array([1, 2, 1])
     """
-    return np.arange(1, offsets[-1] + 1) - np.repeat(offsets[:-1], np.diff(offsets))
+    rows_before = np.repeat(offsets[:-1], np.diff(offsets))
+    return np.arange(1, offsets[-1] + 1) - rows_before
 
 
 @contextmanager
@@ -290,18 +298,21 @@ def naming_queries(offsets: I64) -> Iterator[None]:
     >>> with naming_queries(np.array([0, 2, 3])):
     ...     check_labels([0, 1, -1])
     Traceback (most recent call last):
-    tautrank.errors.DataError: labels[2] (query 1, document 0): found -1; expected a finite number of at least 0
+    tautrank.errors.DataError: labels[2] (query 1, document 0): found -1; expected a finite number
+    of at least 0
     """
     try:
         yield
     except DataError as error:
-        found = re.fullmatch(r"labels\[(\d+)\](: .*)", str(error), re.DOTALL)
-        if found is None:
+        match = re.fullmatch(r"labels\[(\d+)\](: .*)", str(error), re.DOTALL)
+        if match is None:
             raise
-        raise DataError(spot("labels", int(found[1]), offsets) + found[2]) from None
+        place, problem = spot("labels", int(match[1]), offsets), match[2]
+        raise DataError(f"{place}{problem}") from None
 
 
 def _flat(name: str, values: ArrayLike, expected: str) -> Array:
+    """Return an argument as an array of one dimension."""
     try:
         array = np.asarray(values)
     except ValueError:
@@ -316,21 +327,26 @@ def _flat(name: str, values: ArrayLike, expected: str) -> Array:
 def _check_from(
     name: str, array: Array, least: float, expected: str, offsets: I64 | None = None
 ) -> None:
-    """Refuse numbers below ``least``, infinity and NaN."""
+    """Raise an error about the first number that is below the least, infinite or NaN."""
+    if array.size == 0:
+        return
     # Two reductions instead of a mask: NaN makes the comparison false, so every bad value is
     # caught.
-    if array.size and not (array.min() >= least and array.max() < np.inf):
-        check_each(name, array, (array >= least) & (array < np.inf), expected, offsets)
+    are_good = array.min() >= least and array.max() < np.inf
+    if not are_good:
+        good = (array >= least) & (array < np.inf)
+        check_each(name, array, good, expected, offsets)
 
 
-def _as_floats(s: Array) -> F64:
-    if (
-        s.size
-        and s.dtype.kind != "b"
-        and max(abs(int(s.min())), abs(int(s.max()))) > _LARGEST_EXACT_INTEGER
-    ):
-        # float64 would tie integers that differ, so their order stands in for them, 0 staying where
-        # it was.
-        distinct, codes = np.unique(s, return_inverse=True)
-        return np.asarray(codes - np.count_nonzero(distinct <= 0) + 1, dtype=np.float64)
-    return s.astype(np.float64)
+def _as_floats(scores: Array) -> F64:
+    """Return integers or truth values as doubles that order them in the same way."""
+    if scores.size == 0 or scores.dtype.kind == "b":
+        return scores.astype(np.float64)
+    largest = max(abs(int(scores.min())), abs(int(scores.max())))
+    if largest <= _LARGEST_EXACT_INTEGER:
+        return scores.astype(np.float64)
+    # float64 would tie integers that differ, so their order stands in for them, 0 staying where it
+    # was.
+    distinct, codes = np.unique(scores, return_inverse=True)
+    n_below_one = np.count_nonzero(distinct <= 0)
+    return np.asarray(codes - n_below_one + 1, dtype=np.float64)

@@ -49,15 +49,14 @@ def unknown(kind: str, word: str, known: Iterable[str], aliases: Iterable[str] =
     unknown metric 'zzz' (known: err, ndcg)
     """
     names = sorted(known)
-    spelled = {name.lower(): name for name in (*aliases, *names)}
-    match = difflib.get_close_matches(word.lower(), spelled, n=1, cutoff=0.5)
-    hint = f"; did you mean '{spelled[match[0]]}'?" if match else ""
+    name_by_spelling = {name.lower(): name for name in (*aliases, *names)}
+    match = difflib.get_close_matches(word.lower(), name_by_spelling, n=1, cutoff=0.5)
+    hint = f"; did you mean '{name_by_spelling[match[0]]}'?" if match else ""
     if len(names) <= _MOST_NAMED:
         return OptionError(f"unknown {kind} '{word}'{hint} (known: {', '.join(names)})")
-    close = [
-        spelled[name] for name in difflib.get_close_matches(word.lower(), spelled, n=5, cutoff=0.3)
-    ]
-    return OptionError(f"unknown {kind} '{word}'{hint} (closest: {', '.join(close) or 'none'})")
+    close = difflib.get_close_matches(word.lower(), name_by_spelling, n=5, cutoff=0.3)
+    listed = ", ".join(name_by_spelling[spelling] for spelling in close) or "none"
+    return OptionError(f"unknown {kind} '{word}'{hint} (closest: {listed})")
 
 
 def refuse(problems: Sequence[str]) -> None:
@@ -66,10 +65,10 @@ def refuse(problems: Sequence[str]) -> None:
     Args:
         problems: sentences.
 
-    >>> refuse(["eta: is called learning_rate here; expected that name", "seed: found -1; expected at least 0"])
+    >>> refuse(["eta: is called learning_rate here; expected that name", "seed: found -1"])
     Traceback (most recent call last):
-    tautrank.errors.OptionError: eta: is called learning_rate here; expected that name. seed: found -1; expected at
-    least 0
+    tautrank.errors.OptionError: eta: is called learning_rate here; expected that name. seed: found
+    -1
     """
     if problems:
         raise OptionError(". ".join(problems))
@@ -81,7 +80,9 @@ def counted(number: int, noun: str) -> str:
     >>> counted(1, "query"), counted(2000, "query")
     ('1 query', '2,000 queries')
     """
-    return f"{number:,} {noun if number == 1 else noun[:-1] + 'ies' if noun.endswith('y') else noun + 's'}"
+    if number != 1:
+        noun = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{number:,} {noun}"
 
 
 def require(module: str, needed: str, extra: str) -> Any:
@@ -94,7 +95,8 @@ def require(module: str, needed: str, extra: str) -> Any:
 
     >>> require("no_such_module", "dreaming needs Sheep", "sheep")
     Traceback (most recent call last):
-    tautrank.errors.MissingDependencyError: dreaming needs Sheep; install it with: pip install 'tautrank[sheep]'
+    tautrank.errors.MissingDependencyError: dreaming needs Sheep; install it with: pip install
+    'tautrank[sheep]'
     """
     try:
         return importlib.import_module(module)

@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
 
@@ -22,27 +22,28 @@ STANDARD = "-"
 """What stands for standard input or output in place of a file."""
 
 
-def path_of(given: Any) -> Path:
-    """Return a path, or raise an error about what is none.
+def path_of(argument: Any) -> Path:
+    """Return an argument as a path, or refuse what is no path.
 
     >>> path_of(3)
     Traceback (most recent call last):
     tautrank.errors.DataError: path: found 3; expected the path of a file
     """
-    if not isinstance(given, str | os.PathLike):
-        raise DataError(f"path: found {given!r}; expected the path of a file")
-    return Path(given)
+    if not isinstance(argument, str | os.PathLike):
+        raise DataError(f"path: found {argument!r}; expected the path of a file")
+    return Path(argument)
 
 
-def paths_of(given: Any) -> list[Path]:
+def paths_of(argument: Any) -> list[Path]:
     """Return the paths that one path, or a list of them, stands for.
 
     >>> [path.name for path in paths_of(["a.txt", "b.txt"])]
     ['a.txt', 'b.txt']
     """
-    if paths := [path_of(path) for path in one_or_more(given)]:
-        return paths
-    raise DataError("paths: found an empty list; expected at least one file")
+    paths = [path_of(path) for path in one_or_more(argument)]
+    if not paths:
+        raise DataError("paths: found an empty list; expected at least one file")
+    return paths
 
 
 def require_writable(path: PathLike) -> None:
@@ -78,8 +79,8 @@ def opened(path: PathLike, expected: str) -> BinaryIO:
     >>> with opened("no/such/model.taut", "a model saved by tautrank") as file:
     ...     file.read()
     Traceback (most recent call last):
-    tautrank.errors.DataError: no/such/model.taut: cannot be read (No such file or directory); expected a model saved by
-    tautrank
+    tautrank.errors.DataError: no/such/model.taut: cannot be read (No such file or directory);
+    expected a model saved by tautrank
     """
     try:
         return open(path, "rb")
@@ -107,11 +108,9 @@ def atomic_write(path: PathLike, *, durable: bool = True) -> Iterator[BinaryIO]:
     >>> [p.name for p in folder.iterdir()]
     ['out.txt']
     """
-    target = _behind_links(path)
+    target = _behind_links(path)  # refuses a number, which the system takes for an open file
     if _is_stream(path):
-        with (
-            nullcontext(sys.stdout.buffer) if str(path) == STANDARD else open(path, "wb") as stream
-        ):
+        with _stream(path) as stream:
             yield stream
             stream.flush()
         return
@@ -125,11 +124,7 @@ def atomic_write(path: PathLike, *, durable: bool = True) -> Iterator[BinaryIO]:
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-        # mkstemp makes files private; give the result the permissions a plain open() would have
-        # given.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
+        _make_public(temporary)
         with _in_a_sentence(target):
             os.replace(temporary, target)
     except BaseException:
@@ -138,19 +133,36 @@ def atomic_write(path: PathLike, *, durable: bool = True) -> Iterator[BinaryIO]:
         raise
 
 
+def _make_public(path: str) -> None:
+    """Give a file the permissions that a plain open() gives; mkstemp makes files private."""
+    umask = os.umask(0)
+    os.umask(umask)
+    os.chmod(path, 0o666 & ~umask)
+
+
+def _stream(path: PathLike) -> AbstractContextManager[BinaryIO]:
+    """Return standard output, which stays open, or a pipe or a device."""
+    if str(path) == STANDARD:
+        return nullcontext(sys.stdout.buffer)
+    return open(path, "wb")
+
+
 def _is_stream(path: PathLike) -> bool:
-    """Whether a path is standard output, a pipe or a device, which cannot be replaced as a file
-    can.
+    """Return whether a path is standard output, a pipe or a device, which cannot be replaced as a
+    file can.
     """
-    return str(path) == STANDARD or (
-        os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
-    )
+    if str(path) == STANDARD:
+        return True
+    is_file_or_folder = os.path.isfile(path) or os.path.isdir(path)
+    return os.path.exists(path) and not is_file_or_folder
 
 
 def _behind_links(path: PathLike) -> Path:
-    """The file to write where a path is a link, which stays one."""
-    given = path_of(path)
-    return Path(os.path.realpath(given)) if given.is_symlink() else given
+    """Return the file to write where a path is a link, which stays one."""
+    link_or_file = path_of(path)
+    if link_or_file.is_symlink():
+        return Path(os.path.realpath(link_or_file))
+    return link_or_file
 
 
 def write_whole(path: PathLike, content: str | bytes) -> None:
@@ -192,6 +204,7 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
 
 @contextmanager
 def _in_a_sentence(target: Path) -> Iterator[None]:
+    """Turn an error of the operating system into one that names the file."""
     try:
         yield
     except OSError as error:

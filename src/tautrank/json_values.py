@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -62,33 +62,35 @@ def to_json(value: Any, name: str = "value") -> Any:
     {'a': [1, None]}
     >>> to_json({"a": print}, "parameters")
     Traceback (most recent call last):
-    tautrank.errors.OptionError: parameters.a: found <built-in function print>; expected what a file can hold:
-    numbers, text, None, lists
+    tautrank.errors.OptionError: parameters.a: found <built-in function print>; expected what a file
+    can hold: numbers, text, None, lists
     """
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
-        if math.isinf(value):
-            raise OptionError(
-                f"{name}: found {value}; expected what a file can hold: finite numbers"
-            )
-        return None if math.isnan(value) else value
+        return _json_number(value, name)
     if isinstance(value, list | tuple):
         return [to_json(item, f"{name}[{i}]") for i, item in enumerate(value)]
     if isinstance(value, Mapping):
         return {str(key): to_json(item, f"{name}.{key}") for key, item in value.items()}
-    kind = type(value).__name__
-    if _CLASSES.get(kind) is type(value):
-        fields = [field.name for field in dataclasses.fields(value)]
-        return {
-            _CLASS: kind,
-            **{key: to_json(getattr(value, key), f"{name}.{key}") for key in fields},
-        }
-    raise OptionError(
-        f"{name}: found {value!r}; expected what a file can hold: numbers, text, None, lists"
-    )
+    class_name = type(value).__name__
+    if _CLASSES.get(class_name) is not type(value):
+        raise OptionError(
+            f"{name}: found {value!r}; expected what a file can hold: numbers, text, None, lists"
+        )
+    content = {_CLASS: class_name}
+    for field in dataclasses.fields(value):
+        content[field.name] = to_json(getattr(value, field.name), f"{name}.{field.name}")
+    return content
+
+
+def _json_number(value: float, name: str) -> float | None:
+    """Return a number, None for NaN; refuse the infinities."""
+    if math.isinf(value):
+        raise OptionError(f"{name}: found {value}; expected what a file can hold: finite numbers")
+    return None if math.isnan(value) else value
 
 
 def from_json(value: Any) -> Any:
@@ -106,15 +108,22 @@ def from_json(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     content = {name: from_json(item) for name, item in value.items()}
-    kind = content.pop(_CLASS, None)
-    if kind is None:
+    class_name = content.pop(_CLASS, None)
+    if class_name is None:
         return content
-    cls = _CLASSES.get(str(kind))
-    if cls is None or not set(content) <= {field.name for field in dataclasses.fields(cls)}:
+    cls = _CLASSES.get(str(class_name))
+    if cls is None or not _has_fields(cls, content):
         raise DataError(
-            f"found the declaration '{kind}'; expected one that this version of tautrank knows"
+            f"found the declaration '{class_name}'; "
+            "expected one that this version of tautrank knows"
         )
     return cls(**content)
+
+
+def _has_fields(cls: type[Any], names: Iterable[str]) -> bool:
+    """Return whether a dataclass has fields of these names."""
+    fields = {field.name for field in dataclasses.fields(cls)}
+    return fields.issuperset(names)
 
 
 def canonical(value: Any) -> str:

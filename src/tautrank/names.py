@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from tautrank.errors import OptionError, unknown
@@ -22,6 +22,7 @@ _FORM = re.compile(
     r"\s*(?P<name>[^()@\s]+)\s*(?:\((?P<options>.*)\))?\s*(?:@(?P<k>.*))?", re.DOTALL
 )
 _WORDS = {"none": None, "true": True, "false": False}
+_LARGEST_EXACT_INTEGER = 2**53  # of those that a float64 holds
 
 
 class Registry(dict[str, type[T]], Generic[T]):
@@ -67,11 +68,7 @@ class Registry(dict[str, type[T]], Generic[T]):
             )
 
         def enter(cls: C) -> C:
-            # A user may edit a class and register it again; a name of the library keeps its
-            # meaning.
-            if name in self and is_ours(self[name]) and not is_ours(cls):
-                found = f"'{name}', a {self.kind} of the library"
-                raise OptionError(f"register: found {found}; expected a name that is not taken")
+            self._check_free(name, cls)
             cls.name = name
             # A dataclass without repr=False writes its own, which does not parse back.
             cls.__repr__ = self.base.__repr__  # type: ignore[assignment]
@@ -81,55 +78,72 @@ class Registry(dict[str, type[T]], Generic[T]):
 
         return enter
 
+    def _check_free(self, name: str, cls: type[Any]) -> None:
+        """Raise an error if a name of the library would get another meaning; users may edit a class
+        of their own and register it again.
+        """
+        if name in self and is_ours(self[name]) and not is_ours(cls):
+            raise OptionError(
+                f"register: found '{name}', a {self.kind} of the library; "
+                "expected a name that is not taken"
+            )
+
     def find(self, name: str) -> type[T]:
         """Return the class with this name or alias, in any case.
 
         Args:
             name: the name alone, as typed.
         """
-        for typed in (name, name.lower()):
-            cls = self.get(typed) or self.get(self.aliases.get(typed, ""))
+        for spelling in (name, name.lower()):
+            cls = self.get(spelling) or self.get(self.aliases.get(spelling, ""))
             if cls is not None:
                 return cls
         raise unknown(self.kind, name, self, self.aliases)
 
-    def read(self, given: object) -> tuple[type[T], list[tuple[str, Any]]]:
+    def read(self, text: object) -> tuple[type[T], list[tuple[str, Any]]]:
         """Return the class of what was typed, and its options in the order typed.
 
         Args:
-            given: the text.
+            text: a name, perhaps followed by options and a cutoff.
         """
-        form = _FORM.fullmatch(given) if isinstance(given, str) else None
+        form = _FORM.fullmatch(text) if isinstance(text, str) else None
         if form is None:
-            found = f"'{given}'" if isinstance(given, str) else repr(given)
-            raise OptionError(f"{self.kind}: found {found}; expected a name such as {self.example}")
+            quoted = f"'{text}'" if isinstance(text, str) else repr(text)
+            raise OptionError(
+                f"{self.kind}: found {quoted}; expected a name such as {self.example}"
+            )
         cls = self.find(form["name"])
-        typed = _read_options(form["options"] or "", f"{self.kind} '{given}'")
+        options = _read_options(form["options"] or "", f"{self.kind} '{text}'")
         if form["k"] is not None:
-            typed.append(("k", read_value(form["k"].strip())))
-        return cls, typed
+            options.append(("k", read_value(form["k"].strip())))
+        return cls, options
 
-    def make(self, given: str | T, **options: Any) -> T:
+    def make(self, text_or_object: str | T, **options: Any) -> T:
         """Make what was typed.
 
         Args:
-            given: a name, perhaps followed by options in parentheses and a cutoff after ``@``; or
-                an object of the kind, which comes back as it is, or with ``options`` changed.
+            text_or_object: a name, perhaps followed by options in parentheses and a cutoff after
+                ``@``; or an object of the kind, which comes back as it is, or with ``options``
+                changed.
             **options: more options, none of which is also typed.
         """
-        if isinstance(given, self.base):
-            self._check_known(type(given), options)
-            return dataclasses.replace(given, **options) if options else given  # type: ignore[type-var]
-        cls, typed = self.read(given)
-        all_options = [*typed, *options.items()]
-        self._check_known(cls, dict(all_options))
+        if isinstance(text_or_object, self.base):
+            self._check_parameters(type(text_or_object), options)
+            if not options:
+                return text_or_object
+            return dataclasses.replace(text_or_object, **options)  # type: ignore[type-var]
+        cls, typed_options = self.read(text_or_object)
+        all_options = [*typed_options, *options.items()]
+        self._check_parameters(cls, [name for name, _ in all_options])
         return cls(**_each_once(all_options))
 
-    def _check_known(self, cls: type[T], options: Mapping[str, Any]) -> None:
-        known = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
-        for option in options:
-            if option not in known:
-                raise unknown(f"parameter of the {self.kind} {cls.name}:", option, known)  # type: ignore[attr-defined]
+    def _check_parameters(self, cls: type[T], names: Iterable[str]) -> None:
+        """Raise an error about a name that is no parameter of a class."""
+        parameters = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+        for name in names:
+            if name not in parameters:
+                kind = f"parameter of the {self.kind} {cls.name}:"  # type: ignore[attr-defined]
+                raise unknown(kind, name, parameters)
 
 
 def _each_once(options: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -144,12 +158,13 @@ def _each_once(options: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def is_ours(cls: type[Any]) -> bool:
-    """Whether a class is one of this library.
+    """Return whether a class is one of this library.
 
     >>> is_ours(Registry), is_ours(dict)
     (True, False)
     """
-    return cls.__module__.split(".")[0] == "tautrank"
+    package = cls.__module__.partition(".")[0]
+    return package == "tautrank"
 
 
 def name_of(text: str) -> str:
@@ -167,14 +182,19 @@ def split_at_commas(text: str) -> list[str]:
     >>> split_at_commas("ndcg@10, err(max_label=2,ties=best)@5, map,")
     ['ndcg@10', 'err(max_label=2,ties=best)@5', 'map']
     """
-    parts, depth = [""], 0
+    parts = [""]
+    depth = 0
     for character in text:
-        depth += (character in "([") - (character in ")]")
+        if character in "([":
+            depth += 1
+        elif character in ")]":
+            depth -= 1
         if character == "," and depth <= 0:
             parts.append("")
         else:
             parts[-1] += character
-    return [part.strip() for part in parts if part.strip()]
+    stripped = [part.strip() for part in parts]
+    return [part for part in stripped if part]
 
 
 def read_value(text: str) -> Any:
@@ -186,10 +206,12 @@ def read_value(text: str) -> Any:
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     if text.startswith("[") and text.endswith("]"):
-        return tuple(read_value(item) for item in split_at_commas(text[1:-1]))
+        items = split_at_commas(text[1:-1])
+        return tuple(read_value(item) for item in items)
     if "/" in text:
         with contextlib.suppress(ValueError):
-            return tuple(float(entry) for entry in text.removesuffix("/").split("/"))
+            entries = text.removesuffix("/").split("/")
+            return tuple(float(entry) for entry in entries)
     for kind in (int, float):
         with contextlib.suppress(ValueError):
             return kind(text)
@@ -205,10 +227,12 @@ def write_value(value: object) -> str:
     if value is None or isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
+        table = "/".join(write_value(entry) for entry in value)
         # A table of one ends in a slash, which tells it from a number.
-        return "/".join(map(write_value, value)) + "/" * (len(value) == 1)
+        return f"{table}/" if len(value) == 1 else table
     if isinstance(value, float):
-        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+        is_exact_integer = value.is_integer() and abs(value) < _LARGEST_EXACT_INTEGER
+        return str(int(value)) if is_exact_integer else repr(value)
     return str(value)
 
 
@@ -218,29 +242,41 @@ def write_name(name: str, options: Mapping[str, object], k: int | None = None) -
     >>> write_name("ndcg", {"ties": "best", "gain": (0.0, 1.0)}, 10), write_name("mse", {})
     ('ndcg(ties=best,gain=0/1)@10', 'mse')
     """
-    written = ",".join(f"{option}={write_value(value)}" for option, value in options.items())
-    return name + (f"({written})" if written else "") + ("" if k is None else f"@{k}")
+    text = name
+    if options:
+        pairs = [f"{option}={write_value(value)}" for option, value in options.items()]
+        text += f"({','.join(pairs)})"
+    if k is not None:
+        text += f"@{k}"
+    return text
 
 
-def changed_options(made: Any) -> dict[str, object]:
+def changed_options(instance: Any) -> dict[str, object]:
     """Return the fields of a dataclass that are not at their default.
 
     >>> changed_options(dataclasses.make_dataclass("Point", [("x", int, 0), ("y", int, 0)])(0, 1))
     {'y': 1}
     """
-    fields = {field.name: field.default for field in dataclasses.fields(made)}
-    return {
-        name: getattr(made, name)
-        for name, default in fields.items()
-        if getattr(made, name) != default
-    }
+    changed = {}
+    for field in dataclasses.fields(instance):
+        value = getattr(instance, field.name)
+        if value != field.default:
+            changed[field.name] = value
+    return changed
 
 
 def _read_options(text: str, where: str) -> list[tuple[str, Any]]:
+    """Return the options written as ``name=value`` with commas between them.
+
+    Args:
+        text: what stands between the parentheses.
+        where: what errors call it.
+    """
     options = []
     for item in split_at_commas(text):
-        option, _, value = (part.strip() for part in item.partition("="))
-        if not (option.isidentifier() and value):
+        name, _, value = item.partition("=")
+        name, value = name.strip(), value.strip()
+        if not name.isidentifier() or not value:
             raise OptionError(f"{where}: found the option '{item}'; expected name=value")
-        options.append((option, read_value(value)))
+        options.append((name, read_value(value)))
     return options

@@ -21,14 +21,16 @@ def html_table(titles: Sequence[str], rows: Iterable[Sequence[object]], note: st
     '<table><thead><tr><th>loss</th></tr></thead><tbody><tr><td>a &lt; b</td></tr></tbody></table>'
     """
 
-    def line(cells: Sequence[object], mark: str) -> str:
-        return "<tr>" + "".join(f"<{mark}>{escape(str(cell))}</{mark}>" for cell in cells) + "</tr>"
+    head = f"<thead>{_html_row(titles, 'th')}</thead>" if titles else ""
+    body = "".join(_html_row(row, "td") for row in rows)
+    below = f"<p>{escape(note)}</p>" if note else ""
+    return f"<table>{head}<tbody>{body}</tbody></table>{below}"
 
-    head = f"<thead>{line(titles, 'th')}</thead>" if titles else ""
-    body = "".join(line(row, "td") for row in rows)
-    return f"<table>{head}<tbody>{body}</tbody></table>" + (
-        f"<p>{escape(note)}</p>" if note else ""
-    )
+
+def _html_row(cells: Sequence[object], tag: str) -> str:
+    """Return a row of cells of one kind."""
+    texts = [f"<{tag}>{escape(str(cell))}</{tag}>" for cell in cells]
+    return f"<tr>{''.join(texts)}</tr>"
 
 
 def pandas() -> Any:

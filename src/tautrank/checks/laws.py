@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tautrank.arrays import F64, Bools, Floats, place
+from tautrank.arrays import F64, Bools, Floats, query_and_document
 from tautrank.checks.checking import law
 from tautrank.checks.conditions import labels_end_before
 from tautrank.checks.samples import some_lists, synthetic_lists
@@ -458,7 +458,7 @@ def _size(found: Results) -> float:
 def _where(name: str, at: int, lists: TrainingLists) -> str:
     if name == "value":
         return f"the value of query {at}"
-    query, document = place(lists.offsets, at)
+    query, document = query_and_document(lists.offsets, at)
     return f"the {name} of document {document} of query {query}"
 
 

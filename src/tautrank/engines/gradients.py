@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tautrank.arrays import F32, F64, Array, Bools, place
+from tautrank.arrays import F32, F64, Array, Bools, query_and_document
 from tautrank.engines.langevin import leaf_values, with_noise
 from tautrank.engines.model import scaled
 from tautrank.engines.task import QueryBagging, Settings, Task
@@ -179,7 +179,7 @@ class Gradients:
         highest = float(single.max())
         if not (-math.inf < lowest and highest < math.inf):
             row = int(np.argmax(~np.isfinite(single)))
-            query, document = place(self._data.offsets, row)
+            query, document = query_and_document(self._data.offsets, row)
             raise DataError(
                 f"loss {self._loss}: the {kind} of query {self._data.qids[query]} is "
                 f"{array[row]:g} at its document {document}, before tree {self._step}; "
