@@ -35,7 +35,7 @@ from tautrank.experiments.plan import trial_key
 from tautrank.experiments.protocols import Draw, GivenSplits, part_sizes
 from tautrank.experiments.space import parameters_of, random_configurations
 from tautrank.experiments.store import DONE, Store, Trial
-from tautrank.experiments.trial import Surroundings
+from tautrank.experiments.trial import TrialContext
 from tautrank.experiments.workers import run_trials
 from tautrank.json_values import or_nan, or_none
 from tautrank.metrics import Metric
@@ -117,11 +117,11 @@ def trials_of(
     return found
 
 
-def train(spec: Mapping[str, Any], around: Surroundings) -> dict[str, Any]:
+def train(spec: Mapping[str, Any], context: TrialContext) -> dict[str, Any]:
     """Train every configuration; judge each of them, and their sum."""
     data, repeat = spec["data"], spec["trial"]
     draw = Draw(repeat, 0, spec["seed"], data["fold"])
-    splits = PROTOCOL.divide(around.held[data["fingerprint"]], draw)
+    splits = PROTOCOL.divide(context.data[data["fingerprint"]], draw)
     assert splits.valid is not None
     metrics = [tr.metric(name) for name in spec["metrics"]]
     each, models, scores = [], [], []
@@ -192,7 +192,7 @@ def measured(
     KEPT.mkdir(parents=True, exist_ok=True)
     with Store(store_of(title), kind="budgets") as store:
         if not only_finished:
-            _train_waiting(title, planned, Surroundings(held=held), store)
+            _train_waiting(title, planned, TrialContext(data=held), store)
         results = {
             trial.key: json.loads(outcome.result)
             for trial, outcome in store.finished()
@@ -206,7 +206,7 @@ def measured(
 
 
 def _train_waiting(
-    title: str, planned: Mapping[str, list[list[Trial]]], around: Surroundings, store: Store
+    title: str, planned: Mapping[str, list[list[Trial]]], context: TrialContext, store: Store
 ) -> None:
     # Whole repeats first, so that a run that is stopped has something to compare.
     rows = zip(
@@ -218,7 +218,7 @@ def _train_waiting(
         statuses = store.statuses()
         waiting = [trial for trial in trials if statuses.get(trial.key) != DONE]
         done = len(trials) - len(waiting)
-        for trial, outcome in run_trials(job_count(None), train, waiting, around):
+        for trial, outcome in run_trials(job_count(None), train, waiting, context):
             if outcome.status != DONE:
                 raise DataError(f"{title}, {trial.title}: {outcome.error}")
             store.record(trial, outcome)

@@ -16,7 +16,7 @@ from tautrank.commands.output import show_trainings
 from tautrank.data import Splits
 from tautrank.experiments.compare import compare_splits, comparison
 from tautrank.experiments.data_source import MEMORY, DataSource
-from tautrank.experiments.plan import Budget, Experiment, Plan, settle
+from tautrank.experiments.plan import Experiment, Plan
 from tautrank.experiments.result import Comparison
 from tautrank.experiments.store import Store
 from tautrank.experiments.workers import unfinished
@@ -108,7 +108,7 @@ def finished_systems(
     """The systems of a comparison whose trainings are all kept."""
     declared = _declared(systems, metrics, arguments, parameters)
     source = DataSource((MEMORY,), held=tuple(splits))
-    plan = Plan(**settle(declared, source, declared.planned(Budget())))
+    plan = Plan.of(declared, source)
     with Store(store_of(title), kind="comparison") as store:
         missing = {trial.spec["system"] for trial in unfinished(plan, store)}
     return tuple(

@@ -16,13 +16,13 @@ def dies(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def dies_of_the_second_trial(spec, around):
+def dies_of_the_second_trial(spec, context):
     if spec["trial"] == 1:
         dies()
     return {}
 
 
-def dies_once_of_the_second_trial_while_others_are_idle(spec, around):
+def dies_once_of_the_second_trial_while_others_are_idle(spec, context):
     mark = Path(os.environ["DIED_ONCE"])
     if spec["trial"] == 1 and not mark.exists():
         mark.touch()
@@ -31,22 +31,22 @@ def dies_once_of_the_second_trial_while_others_are_idle(spec, around):
     return {}
 
 
-def dies_of_the_second_tuning_trial(spec, around, **more):
-    from tautrank.experiments.tune import run_search_trial
+def dies_of_the_second_tuning_trial(spec, context):
+    from tautrank.experiments.trial import run_trial
 
     def dying(told):
         if spec["number"] == 1 and told[0] == 5:
             dies()
-        return around.ask(told)
+        return context.ask(told)
 
-    return run_search_trial(spec, replace(around, ask=dying), **more)
-
-
-def asks_and_divides(spec, around):
-    return {"found": 60 / around.ask(spec["number"])}
+    return run_trial(spec, replace(context, ask=dying))
 
 
-def never_ends(spec, around):
+def asks_and_divides(spec, context):
+    return {"found": 60 / context.ask(spec["number"])}
+
+
+def never_ends(spec, context):
     time.sleep(600)
 
 

@@ -18,7 +18,7 @@ from tautrank.engines import binned, lightgbm_binning
 from tautrank.engines.binned import Bins, content_key, forget_bins, sharing_bins
 from tautrank.engines.lightgbm_binning import LightGBMBinning
 from tautrank.experiments.compare import comparison
-from tautrank.experiments.trial import Surroundings
+from tautrank.experiments.trial import TrialContext
 
 
 def _data(seed: int = 0, queries: int = 40, features: int = 6) -> RankingData:
@@ -167,5 +167,5 @@ def test_the_key_is_of_the_whole_content() -> None:
 
 
 def test_surroundings_and_comparisons_say_nothing_of_bins_in_results() -> None:
-    assert Surroundings().bins == ""
+    assert TrialContext().bins == ""
     assert "bins" not in str(comparison(["mse"], ["ndcg"], repeats=1))

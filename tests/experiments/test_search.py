@@ -7,7 +7,12 @@ import pytest
 
 import tautrank as tr
 from tautrank.errors import DataError, TautrankError
-from tautrank.experiments.search import check_data, plan_search
+from tautrank.experiments.search import (
+    SearchOptions,
+    check_data,
+    declare_search,
+    range_names,
+)
 from tautrank.experiments.space import parameters_of
 
 BAD = [
@@ -39,7 +44,7 @@ BAD = [
     ({"loss": ["mse", "mse"]}, "loss: found mse twice"),
     ({"sampler": "grid"}, "unknown sampler 'grid' (known: random, tpe)"),
     ({"prune": "median"}, "prune: found 'median'; expected True or False"),
-    ({"refit": "all"}, "unknown refit 'all' (known: train, train+valid)"),
+    ({"final_fit": "all"}, "unknown final_fit 'all' (known: train, train+valid)"),
     ({"workers": 0}, "workers: found 0; expected a whole number of at least 1"),
     ({"timeout": 0}, "timeout: found 0; expected a number above 0"),
     ({"seed": -1}, "seed: found -1; expected a whole number of at least 0"),
@@ -49,10 +54,16 @@ BAD = [
 ]  # fmt: skip
 
 
+def refuse(loss="lambdarank", space=None, fixed=None, **options):
+    """Declare a search with one mistake."""
+    SearchOptions(**options)
+    declare_search(loss, "ndcg@10", space, fixed)
+
+
 @pytest.mark.parametrize(("options", "said"), BAD, ids=[str(i) for i in range(len(BAD))])
 def test_what_is_wrong_is_one_sentence(options, said):
     with pytest.raises(TautrankError) as error:
-        plan_search(**options)
+        refuse(**options)
     assert said in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -62,24 +73,24 @@ def test_data_that_does_not_fit_is_refused():
         [0.6, 0.4]
     )
     nothing = tr.RankingData.from_arrays(np.zeros((4, 16)), np.zeros(4), group=[4])
-    plan = plan_search()
+    search = declare_search()
     for given, said in (
         (valid.with_n_features(20), "valid: found 20 features; expected 16, as in train"),
         (nothing, "valid: ndcg@10 skips every one of its 1 queries"),
         (np.zeros(3), "valid: found ndarray; expected RankingData"),
     ):
         with pytest.raises(DataError, match=said):
-            check_data(plan, train, given)
+            check_data(search, train, given)
 
 
 def test_ranges_of_one_name_may_differ_by_loss():
-    plan = plan_search(["lambdarank", "listnet", "xendcg"])
-    assert {plan.keys("lambdarank")[name] for name in ("num_leaves", "loss.k")} == {
+    search = declare_search(["lambdarank", "listnet", "xendcg"])
+    assert {range_names(search, "lambdarank")[name] for name in ("num_leaves", "loss.k")} == {
         "num_leaves",
         "loss.k",
     }
-    assert plan.keys("xendcg")["loss.hessian"] == "loss.hessian of xendcg"
-    assert plan.keys("listnet")["loss.hessian"] == "loss.hessian of listnet"
+    assert range_names(search, "xendcg")["loss.hessian"] == "loss.hessian of xendcg"
+    assert range_names(search, "listnet")["loss.hessian"] == "loss.hessian of listnet"
 
 
 def test_how_often_rows_are_sampled_is_set_unless_the_user_sets_it():

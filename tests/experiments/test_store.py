@@ -290,9 +290,9 @@ def test_data_may_move(tmp_path):
         assert store.counts()["done"] == 8
 
 
-def some(trials, around):
+def some(trials, context):
     """Gives up after three trials."""
-    return choose_workers(1)(trials[:3], around)
+    return choose_workers(1)(trials[:3], context)
 
 
 def test_progress_counts_what_was_there_before(tmp_path):

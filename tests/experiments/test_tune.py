@@ -16,10 +16,12 @@ import pytest
 
 import tautrank as tr
 from tautrank.errors import DataError, OptionError
+from tautrank.experiments.proposer import Proposer
 from tautrank.experiments.space import parameters_of
 from tautrank.experiments.store import DONE, FAILED
-from tautrank.experiments.tune import Proposer, SearchInterrupted
-from tautrank.experiments.tuning import PRUNED, TunedTrial, Tuning
+from tautrank.experiments.trial import PRUNED
+from tautrank.experiments.tune import SearchInterrupted
+from tautrank.experiments.tuning import TriedConfiguration, Tuning
 from tests import dying_workers
 from tests.recorded_progress import RecordedProgress
 
@@ -50,7 +52,7 @@ def found(parts) -> Tuning:
     return tr.tune(*parts, **SEARCH)
 
 
-def timeless(tuning: Tuning) -> list[TunedTrial]:
+def timeless(tuning: Tuning) -> list[TriedConfiguration]:
     """The trials without what depends on the clock."""
     return [replace(trial, seconds=0.0) for trial in tuning.trials]
 
@@ -78,15 +80,17 @@ def test_every_trial_is_what_a_ranker_of_its_configuration_gives(parts, found):
 
 
 def test_a_cost_is_minimised_and_another_seed_searches_elsewhere(parts, found):
-    search = tr.tune(*parts, metric="arp", **{**SEARCH, "n_trials": 6, "seed": 4, "refit": None})
+    search = tr.tune(
+        *parts, metric="arp", **{**SEARCH, "n_trials": 6, "seed": 4, "final_fit": None}
+    )
     assert len({str(t.configuration) for t in (*found.trials, *search.trials)}) == 15
     scores = [t.score for t in search.ranked() if t.state == DONE]
     assert search.best_score == min(scores)
     assert scores == sorted(scores)
 
 
-def test_refit_on_all_data_learns_from_the_validation_data_too(parts):
-    search = tr.tune(*parts, refit="train+valid", **{**SEARCH, "n_trials": 2})
+def test_the_final_fit_on_all_data_learns_from_the_validation_data_too(parts):
+    search = tr.tune(*parts, final_fit="train+valid", **{**SEARCH, "n_trials": 2})
     both = tr.RankingData.concat(parts, repeated="separate")
     assert search.ranker.n_trees_ == search.best.trees
     assert np.array_equal(
@@ -148,7 +152,7 @@ def test_a_configuration_that_cannot_be_trained_fails_alone(parts):
 def test_pruning_stops_hopeless_trials_and_not_the_best(parts):
     # Trees of one column that says nothing cannot win.
     space = {"feature_fraction": ("choice", 1.0, 0.02), "num_leaves": ("int", 3, 7)}
-    search = {**SEARCH, "space": space, "n_trials": 16, "refit": None}
+    search = {**SEARCH, "space": space, "n_trials": 16, "final_fit": None}
     pruned, complete = tr.tune(*parts, **search), tr.tune(*parts, **{**search, "prune": False})
     stopped = [t for t in pruned.trials if t.state == PRUNED]
     assert stopped
@@ -167,7 +171,7 @@ def test_pruning_stops_hopeless_trials_and_not_the_best(parts):
 def test_an_interrupted_search_continues_as_if_it_had_not_been(
     parts, tmp_path, monkeypatch, sampler
 ):
-    search = {**SEARCH, "sampler": sampler, "n_trials": 13, "refit": None}
+    search = {**SEARCH, "sampler": sampler, "n_trials": 13, "final_fit": None}
     whole = tr.tune(*parts, **search)
     judged = Proposer.falls_behind
     for number, at in ((2, 3), (11, 4)):
@@ -190,7 +194,7 @@ def test_an_interrupted_search_continues_as_if_it_had_not_been(
 KILLED = """
 import os, signal, sys
 import tautrank as tr
-from tautrank.experiments.tune import Proposer
+from tautrank.experiments.proposer import Proposer
 
 judged = Proposer.falls_behind
 
@@ -222,11 +226,11 @@ def test_a_killed_search_continues_as_if_it_had_not_been(parts, found, tmp_path)
 def test_several_processes_find_the_same_and_one_that_dies_loses_only_its_trial(
     parts, tmp_path, monkeypatch
 ):
-    search = {**SEARCH, "n_trials": 5, "refit": None}  # the first five are never pruned
+    search = {**SEARCH, "n_trials": 5, "final_fit": None}  # the first five are never pruned
     store = tmp_path / "tune.db"
     with monkeypatch.context() as patch:
         patch.setattr(
-            "tautrank.experiments.tune.run_search_trial",
+            "tautrank.experiments.tune.run_trial",
             dying_workers.dies_of_the_second_tuning_trial,
         )
         two = tr.tune(*parts, store=store, workers=2, **{**search, "n_jobs": 2})
@@ -235,7 +239,7 @@ def test_several_processes_find_the_same_and_one_that_dies_loses_only_its_trial(
     assert timeless(tr.tune(*parts, store=store, **search)) == whole
 
 
-FEW = {**SEARCH, "n_trials": 1, "n_estimators": 1, "refit": None}
+FEW = {**SEARCH, "n_trials": 1, "n_estimators": 1, "final_fit": None}
 
 
 @pytest.mark.parametrize(
@@ -290,7 +294,8 @@ def test_a_time_limit_ends_a_search(parts, found, tmp_path, monkeypatch):
     """
     seconds = itertools.count()
     clock = types.SimpleNamespace(monotonic=lambda: next(seconds), perf_counter=time.perf_counter)
-    monkeypatch.setattr("tautrank.experiments.tune.time", clock)
+    for module in ("tune", "proposer", "trial"):
+        monkeypatch.setattr(f"tautrank.experiments.{module}.time", clock)
     search = {**SEARCH, "store": tmp_path / "tune.db"}
     with pytest.raises(
         OptionError, match=r"timeout: found no trial that ended in 20 seconds; expected more time"

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tautrank.experiments.search import plan_search
-from tautrank.experiments.tuning import TunedTrial, Tuning
+from tautrank.experiments.search import SearchOptions, declare_search
+from tautrank.experiments.tuning import TriedConfiguration, Tuning
 
 
 @pytest.fixture(scope="module")
@@ -24,12 +24,14 @@ def found() -> Tuning:
         "num_leaves": 5,
     }
     trials = (
-        TunedTrial(0, configuration, "done", 0.5, 3, 9, 1.0),
-        TunedTrial(1, {**configuration, "loss.k": 5}, "pruned", 0.7, 2, 4, 0.5),
-        TunedTrial(2, {**configuration, "num_leaves": 7}, "failed", error="langevin: too much"),
-        TunedTrial(3, {**configuration, "num_leaves": 8}, "done", 0.625, 4, 9, 1.0),
+        TriedConfiguration(0, configuration, "done", 0.5, 3, 9, 1.0),
+        TriedConfiguration(1, {**configuration, "loss.k": 5}, "pruned", 0.7, 2, 4, 0.5),
+        TriedConfiguration(
+            2, {**configuration, "num_leaves": 7}, "failed", error="langevin: too much"
+        ),
+        TriedConfiguration(3, {**configuration, "num_leaves": 8}, "done", 0.625, 4, 9, 1.0),
     )
-    return Tuning(plan_search(space=space), trials)
+    return Tuning(declare_search(space=space), SearchOptions(), trials)
 
 
 def test_trials_as_csv_and_json_values(found, tmp_path):

@@ -19,9 +19,9 @@ from tautrank.errors import MissingDependencyError, OptionError
 from tautrank.experiments import workers
 from tautrank.experiments.compare import comparison
 from tautrank.experiments.data_source import MEMORY, DataSource
-from tautrank.experiments.plan import Budget, Plan, settle
+from tautrank.experiments.plan import Budget, Plan
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Store, Trial
-from tautrank.experiments.trial import Surroundings, attempt
+from tautrank.experiments.trial import TrialContext, attempt
 from tautrank.experiments.workers import choose_workers, ignoring_ctrl_c, run_trials, run_waiting
 from tautrank.papers.plan import make_plan
 from tautrank.papers.run import run_study
@@ -74,7 +74,7 @@ def test_a_trial_that_kills_every_worker_is_given_up_and_the_others_are_not(monk
     planned = [
         trial for trial in trials() if trial.title in ("trial 1, clean, mse", "trial 2, clean, mse")
     ]
-    found = {trial.key: outcome for trial, outcome in choose_workers(2)(planned, Surroundings())}
+    found = {trial.key: outcome for trial, outcome in choose_workers(2)(planned, TrialContext())}
     good, deadly = (found[trial.key] for trial in planned)
     assert (good.status, deadly.status) == (DONE, FAILED)
     assert (
@@ -93,7 +93,7 @@ def test_a_process_with_nothing_to_do_takes_over_what_another_died_of(monkeypatc
         trial for trial in trials() if trial.title in ("trial 1, clean, mse", "trial 2, clean, mse")
     ]
     found = {
-        trial.key: outcome.status for trial, outcome in choose_workers(2)(planned, Surroundings())
+        trial.key: outcome.status for trial, outcome in choose_workers(2)(planned, TrialContext())
     }
     assert found == {trial.key: DONE for trial in planned}
     assert (tmp_path / "mark").exists()
@@ -104,7 +104,7 @@ def test_processes_that_cannot_start_are_no_failures_of_trials(monkeypatch):
     with pytest.raises(
         OptionError, match=r"a new process ended before it was ready \(exit code 3\)"
     ):
-        list(choose_workers(2)(trials(), Surroundings()))
+        list(choose_workers(2)(trials(), TrialContext()))
 
 
 def test_workers_die_with_a_killed_runner_and_the_store_goes_on(clean, tmp_path):
@@ -180,13 +180,11 @@ def test_dask_gets_data_in_memory():
     pytest.importorskip("distributed")
     parts = simulate_web_search(40, n_features=16, mean_length=8, seed=3).split([0.5, 0.2, 0.3])
     declared = comparison(["mse"], ["ndcg@5"], repeats=1, parameters={"n_estimators": 2})
-    settled = settle(
-        declared, DataSource((MEMORY,), held=(Splits(*parts),)), declared.planned(Budget())
-    )
+    plan = Plan.of(declared, DataSource((MEMORY,), held=(Splits(*parts),)))
     found = []
     for pool in (choose_workers(1, "local"), choose_workers(1)):
         store = Store(None)
-        run_waiting(Plan(**settled), store, pool)
+        run_waiting(plan, store, pool)
         found += [outcome.result for _, outcome in store.finished()]
     assert len(found) == 2
     assert found[0] == found[1]
@@ -197,7 +195,7 @@ def test_no_scheduler_is_one_sentence(monkeypatch):
     monkeypatch.setattr("tautrank.data.distributed._PATIENCE", "1s")
     cluster = choose_workers(1, "tcp://127.0.0.1:1")
     with pytest.raises(OptionError, match=r"--dask: found no scheduler at 'tcp://127\.0\.0\.1:1'"):
-        list(cluster(trials(), Surroundings()))
+        list(cluster(trials(), TrialContext()))
 
 
 def test_without_dask_the_sentence_says_what_to_install(monkeypatch):
@@ -215,14 +213,14 @@ def test_dask_is_not_imported_until_it_is_asked_for():
 
 def test_a_worker_of_another_version_or_without_the_data_runs_nothing(tmp_path):
     trial = trials()[0]
-    outcome = attempt(trial.spec, Surroundings("99.0"))
+    outcome = attempt(trial.spec, TrialContext("99.0"))
     assert outcome.status == IMPOSSIBLE
     assert outcome.error.endswith("; expected 99.0, as in the study")
     elsewhere = {
         **trial.spec,
         "data": {**trial.spec["data"], "given": [str(tmp_path / "not-here.txt")]},
     }
-    assert attempt(elsewhere, Surroundings()).status == IMPOSSIBLE
+    assert attempt(elsewhere, TrialContext()).status == IMPOSSIBLE
 
 
 def test_wrong_numbers_of_workers_are_refused():
@@ -231,7 +229,7 @@ def test_wrong_numbers_of_workers_are_refused():
             choose_workers(wrong)
 
 
-AROUND = Surroundings(held={"nothing": None})
+AROUND = TrialContext(data={"nothing": None})
 
 
 def jobs(n):

@@ -266,7 +266,7 @@ def tune(
     ),
     timeout: float | None = option("Time limit in seconds."),
     model: Path | None = option("File to save the best model in.", None, "--model", "-o"),
-    refit: str = option(
+    final_fit: str = option(
         "Data for the final training of the best model: train or train+valid.", "train"
     ),
     training: Training,
@@ -280,7 +280,7 @@ def tune(
     Example: tautrank tune train.txt --valid vali.txt --loss lambdarank --store tune.db --model
     best.taut
     """
-    from tautrank.experiments.search import plan_search
+    from tautrank.experiments.search import SearchOptions, declare_search
     from tautrank.experiments.space import space_named_or_in_file
     from tautrank.experiments.tune import SearchInterrupted, run_search
     from tautrank.experiments.tuning import best_text, train_command
@@ -288,21 +288,26 @@ def tune(
     require_files(data, valid)
     losses = options.names_of(loss, "--loss") or ["lambdarank"]
     fixed = training.parameters(losses)
-    how: dict[str, Any] = {
-        "sampler": sampler,
-        "prune": prune,
-        "n_trials": trials,
-        "timeout": timeout,
-    }
-    how |= {"seed": training.seed, "n_jobs": training.jobs, "workers": workers, "store": store}
-    how["refit"] = refit if model is not None else None
-    plan = plan_search(losses, metric, space_named_or_in_file(space), fixed, **how)
+    search_options = SearchOptions(
+        sampler=sampler,
+        prune=prune,
+        n_trials=trials,
+        timeout=timeout,
+        seed=training.seed,
+        n_jobs=training.jobs,
+        workers=workers,
+        store=store,
+        final_fit=final_fit if model is not None else None,
+    )
+    search = declare_search(
+        losses, metric, space_named_or_in_file(space), fixed, search_options.seed
+    )
     if model is not None:
         require_writable(model)
     (train_part, valid_part), _ = reading.files(data, valid)
     try:
         with show_trainings() as progress:
-            result = run_search(plan, train_part, valid_part, progress)
+            result = run_search(search, search_options, train_part, valid_part, progress)
     except SearchInterrupted as stopped:
         found = stopped.result
         if found.has_best:

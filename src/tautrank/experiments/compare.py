@@ -14,7 +14,7 @@ from tautrank.engines import DEFAULTS, read_loss
 from tautrank.errors import OptionError
 from tautrank.experiments.data_source import MEMORY, DataSource
 from tautrank.experiments.finished_trials import FinishedTrials
-from tautrank.experiments.plan import Budget, Experiment, Plan, System, settle
+from tautrank.experiments.plan import Experiment, Plan, System
 from tautrank.experiments.protocols import GivenSplits
 from tautrank.experiments.result import TrainedComparison
 from tautrank.experiments.store import Store
@@ -158,7 +158,7 @@ def compare_splits(
         size = sum(part.n_documents * part.n_features for part in splits[0] if part is not None)
         workers = job_count(n_jobs) if size < _SMALL else 1
     chosen, source = choose_workers(workers), DataSource((MEMORY,), held=tuple(splits))
-    plan = Plan(**settle(declared, source, declared.planned(Budget())), seed=whole("seed", seed, 0))
+    plan = Plan.of(declared, source, seed=seed)
     bar = show_progress("trainings") if progress is None else nullcontext(progress)
     with Store(None if store is None else Path(store), kind="comparison") as opened, bar as shown:
         run_waiting(plan, opened, chosen, shown, threads=max(1, job_count(n_jobs) // workers))

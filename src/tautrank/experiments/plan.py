@@ -4,30 +4,31 @@ its trials.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, ClassVar, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import tautrank
 from tautrank.arguments import check_fields, checked_by, choice, whole
-from tautrank.data import Splits
+from tautrank.data import RankingData, Splits
 from tautrank.engines import DEFAULT_ENGINE, engine_for, read_loss
 from tautrank.errors import OptionError
 from tautrank.experiments.changes import Change
 from tautrank.experiments.data_source import DataSource, fingerprint_of
+from tautrank.experiments.measurements import MEASUREMENTS
 from tautrank.experiments.protocols import PARTS, GivenSplits, Protocol, Resampling
 from tautrank.experiments.space import Search, with_parameters
 from tautrank.experiments.store import Trial
-from tautrank.experiments.trial import MEASUREMENTS
 from tautrank.experiments.versions import results_version
 from tautrank.json_values import declare, digest, to_json
 from tautrank.losses.own_losses import own_losses
 from tautrank.metrics import metric
 from tautrank.names import name_of
 from tautrank.ranker.stored_names import with_stored_names
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 PLAIN = "plain"
 """The name of the condition of an experiment that has only one."""
@@ -165,28 +166,34 @@ class Experiment:
     """Whether a trial that fails is recorded and the others go on; else its error ends the run."""
 
     def __post_init__(self) -> None:
-        for what, example in (
-            ("systems", "System('mse')"),
-            ("conditions", "Condition()"),
-            ("metrics", "'ndcg@10'"),
-        ):
-            if not getattr(self, what):
-                raise OptionError(f"{what}: found none; expected at least one, such as {example}")
-        Budget(self.trials, self.configurations, self.trees)
-        if "test" not in self.judged or not set(self.judged) <= set(PARTS):
-            raise OptionError(
-                f"judged: found {list(self.judged)}; expected 'test', and 'train' or 'valid' besides"
-            )
-        if not set(self.curves) <= {"train", "valid"}:
-            raise OptionError(f"curves: found {list(self.curves)}; expected 'train' or 'valid'")
+        self._check_fields()
         for system in self.systems:
             if isinstance(system, Measurement):
                 choice("measurement", system.kind, MEASUREMENTS)
-            elif isinstance(system, System):
+            else:
                 self._check_trained(system)
         if not self.baseline:
             object.__setattr__(self, "baseline", self.system_names[0])
         self.system(self.baseline)
+
+    def _check_fields(self) -> None:
+        """Refuse an experiment without systems, and parts of the data that there are not."""
+        examples = {
+            "systems": "System('mse')",
+            "conditions": "Condition()",
+            "metrics": "'ndcg@10'",
+        }
+        for name, example in examples.items():
+            if not getattr(self, name):
+                raise OptionError(f"{name}: found none; expected at least one, such as {example}")
+        Budget(self.trials, self.configurations, self.trees)
+        if "test" not in self.judged or not set(self.judged) <= set(PARTS):
+            raise OptionError(
+                f"judged: found {list(self.judged)};"
+                " expected 'test', and 'train' or 'valid' besides"
+            )
+        if not set(self.curves) <= {"train", "valid"}:
+            raise OptionError(f"curves: found {list(self.curves)}; expected 'train' or 'valid'")
 
     def _check_trained(self, system: System) -> None:
         """Report a wrong name when the experiment is declared, not when it has run."""
@@ -205,14 +212,15 @@ class Experiment:
     @property
     def system_names(self) -> tuple[str, ...]:
         """The names of the systems in tables: one that is there twice is numbered."""
-        names = [str(system) for system in self.systems]
-        before = [names[:i].count(name) for i, name in enumerate(names)]
-        return tuple(
-            f"{name} #{n + 1}" if n else name for name, n in zip(names, before, strict=True)
-        )
+        names: list[str] = []
+        typed_names = [str(system) for system in self.systems]
+        for index, name in enumerate(typed_names):
+            n_before = typed_names[:index].count(name)
+            names.append(f"{name} #{n_before + 1}" if n_before else name)
+        return tuple(names)
 
     def occurrence(self, index: int) -> int:
-        """How many of the systems before this one are equal to it.
+        """Return how many of the systems before this one are equal to it.
 
         Args:
             index: its place among the systems.
@@ -235,25 +243,23 @@ class Experiment:
         return [system.loss for system in self.systems if isinstance(system, System)]
 
     def system(self, name: str) -> System | Measurement:
-        """The system of that name."""
-        return by_name("system", name, dict(zip(self.system_names, self.systems, strict=True)))
+        """Return the system of that name."""
+        systems = dict(zip(self.system_names, self.systems, strict=True))
+        return by_name("system", name, systems)
 
     def condition(self, name: str) -> Condition:
-        """The condition of that name."""
-        return by_name(
-            "condition", name, dict(zip(self.condition_names, self.conditions, strict=True))
-        )
+        """Return the condition of that name."""
+        conditions = {condition.name: condition for condition in self.conditions}
+        return by_name("condition", name, conditions)
 
     def metrics_under(self, condition: str) -> tuple[str, ...]:
-        """The metrics that are recorded under a condition."""
+        """Return the metrics that are recorded under a condition."""
         return self.condition(condition).metrics or self.metrics
 
     def planned(self, budget: Budget) -> Budget:
-        """Fill in what a budget leaves open."""
-        left_open = {
-            name: getattr(self, name) for name, value in vars(budget).items() if value is None
-        }
-        return replace(budget, **left_open)
+        """Return a budget with what it leaves open as the experiment declares it."""
+        open_names = [name for name, value in vars(budget).items() if value is None]
+        return replace(budget, **{name: getattr(self, name) for name in open_names})
 
 
 declare(__name__)
@@ -284,13 +290,67 @@ class Plan:
     n_jobs: int | None = None
     codes: tuple[tuple[str, str], ...] = ()
 
+    @classmethod
+    def of(
+        cls,
+        experiment: Experiment,
+        source: DataSource,
+        budget: Budget | None = None,
+        *,
+        seed: int = 0,
+        n_jobs: int | None = None,
+    ) -> Self:
+        """Read the data once, to recognise it later, and return the plan of an experiment on it.
+
+        Args:
+            experiment: the experiment.
+            source: where the data comes from.
+            budget: how much to run; by default what the experiment declares.
+            seed: the seed of all random numbers.
+            n_jobs: threads of one trial.
+        """
+        budget = experiment.planned(budget or Budget())
+        all_folds = source.folds()
+        used_folds = set()
+        for trial in range(budget.trials or 1):
+            used_folds.update(experiment.protocol.folds_of(trial, all_folds))
+
+        fingerprints: list[tuple[int, str]] = []
+        size = _Size(0, 0)
+        for fold in sorted(used_folds):
+            data = source.read(fold)
+            if not fingerprints:
+                size = _size_of(data)
+            fingerprints.append((fold, fingerprint_of(data)))
+
+        custom = own_losses([*experiment.losses, *experiment.metrics])
+        return cls(
+            study=experiment,
+            data=source,
+            fingerprints=tuple(fingerprints),
+            n_queries=size.n_queries,
+            n_features=size.n_features,
+            budget=budget,
+            seed=whole("seed", seed, 0),
+            n_jobs=n_jobs,
+            codes=tuple((loss.name, loss.code) for loss in custom),
+        )
+
+    @property
+    def data_by_fingerprint(self) -> dict[str, Splits]:
+        """The data in memory, as trials ask for it."""
+        if not self.data.held:
+            return {}
+        return {fingerprint: self.data.held[fold - 1] for fold, fingerprint in self.fingerprints}
+
     def folds_of(self, trial: int) -> list[int]:
-        """The folds that a trial uses.
+        """Return the folds that a trial uses.
 
         Args:
             trial: its number, from 0.
         """
-        return self.study.protocol.folds_of(trial, [fold for fold, _ in self.fingerprints])
+        folds = [fold for fold, _ in self.fingerprints]
+        return self.study.protocol.folds_of(trial, folds)
 
     @property
     def size(self) -> int:
@@ -300,97 +360,159 @@ class Plan:
         return len(self.trials())
 
     def trials(self) -> list[Trial]:
-        """Every trial, in the order they are run: all systems and conditions of the first
+        """Return every trial, in the order they are run: all systems and conditions of the first
         repetition, then the next.
 
         So a run that is stopped half-way has whole repetitions to compare.
         """
-        specs = [
-            self._spec(trial, *place)
-            for trial in range(self.budget.trials or 1)
-            for place in product(
-                self.folds_of(trial), self.study.conditions, range(len(self.study.systems))
+        trials: list[Trial] = []
+        for repeat in range(self.budget.trials or 1):
+            places = product(
+                self.folds_of(repeat), self.study.conditions, range(len(self.study.systems))
             )
-        ]
-        return [
-            Trial(number, trial_key(spec), spec, title_of(spec))
-            for number, spec in enumerate(specs)
-        ]
+            for fold, condition, index in places:
+                spec = self._spec(_Place(repeat, fold, condition, index))
+                trials.append(Trial(len(trials), trial_key(spec), spec, title_of(spec)))
+        return trials
+
+    def configured_trial(
+        self, number: int, configuration: Mapping[str, Any], checkpoints: Sequence[int]
+    ) -> Trial:
+        """Return a trial that trains one configuration of a search, once.
+
+        Args:
+            number: its number, from 0.
+            configuration: the loss, and the values that are tried by name.
+            checkpoints: the numbers of trees at which it says how it goes.
+        """
+        index = self.study.losses.index(configuration["loss"])
+        spec = {
+            **self._spec(_Place(0, self.folds_of(0)[0], self.study.conditions[0], index)),
+            "number": number,
+            "configuration": dict(configuration),
+            "checkpoints": list(checkpoints),
+        }
+        return Trial(number, trial_key(spec), spec, f"trial {number}")
 
     def seed_of(self, trial: int, index: int) -> int:
-        """The seed of a trial.
+        """Return the seed of a trial.
 
         Args:
             trial: its number, from 0.
             index: the place of the system; a system that is there again has other seeds where
                 splits are given.
         """
-        if isinstance(self.study.protocol, GivenSplits):
-            return self.seed + 1000 * trial + 1_000_000 * self.study.occurrence(index)
-        # One seed for all systems and conditions of a trial: they see the same queries and the same
-        # noise.
-        return int(np.random.SeedSequence([self.seed, trial]).generate_state(1)[0] % 2**31)
+        return self.study.protocol.seed_of(self.seed, trial, self.study.occurrence(index))
 
-    def _spec(self, trial: int, fold: int, condition: Condition, index: int) -> dict[str, Any]:
+    def _spec(self, place: _Place) -> dict[str, Any]:
+        """Return everything that the result of a trial depends on, as JSON values."""
         study = self.study
-        system, name = study.systems[index], study.system_names[index]
-        spec = {**study.origin, "system": name, "condition": condition.name, "trial": trial}
-        spec["data"] = {
-            "given": list(self.data.given),
-            "fold": fold,
-            "fingerprint": dict(self.fingerprints)[fold],
-        }
-        spec |= {
+        system = study.systems[place.system]
+        spec = {
+            **study.origin,
+            "system": study.system_names[place.system],
+            "condition": place.condition.name,
+            "trial": place.repeat,
+            "data": {
+                "given": list(self.data.given),
+                "fold": place.fold,
+                "fingerprint": dict(self.fingerprints)[place.fold],
+            },
             "protocol": to_json(study.protocol, "plan"),
-            "changes": to_json(condition.changes, "plan"),
+            "changes": to_json(place.condition.changes, "plan"),
+            "seed": self.seed_of(place.repeat, place.system),
+            "study_seed": self.seed,
+            "metrics": list(place.condition.metrics or study.metrics),
         }
-        spec |= {"seed": self.seed_of(trial, index), "study_seed": self.seed}
-        spec["metrics"] = list(condition.metrics or study.metrics)
         if self.n_jobs is not None:
             spec["n_jobs"] = self.n_jobs
-        parameters = {
-            key: value for layer in self.layers(condition, index) for key, value in layer.items()
-        }
+
+        parameters: dict[str, Any] = {}
+        for layer in self.layers(place.condition, place.system):
+            parameters |= layer
         if isinstance(system, Measurement):
-            return {**spec, "measure": system.kind, "parameters": to_json(parameters, "plan")}
+            spec["measure"] = system.kind
+            spec["parameters"] = to_json(parameters, "plan")
+            return spec
+        return spec | self._training_spec(place, system, parameters)
+
+    def _training_spec(
+        self, place: _Place, system: System, parameters: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return what the result of a training depends on besides data, seeds and metrics."""
+        study, n_configurations = self.study, self.budget.configurations
         if self.budget.trees is not None:
-            parameters["n_estimators"] = self.budget.trees
-        search = (
-            {**study.search.everyone, **study.search.systems.get(name, {})}
-            if self.budget.configurations
-            else {}
-        )
-        loss = with_parameters(system.loss, condition.loss)
-        if (code := dict(self.codes).get(name_of(loss))) is not None:
-            spec["code"] = code
-        if isinstance(study.protocol, GivenSplits) and self.budget.configurations:
-            spec["draws"] = [self.seed, trial, fold - 1, study.occurrence(index)]
-        spec |= {
+            parameters = {**parameters, "n_estimators": self.budget.trees}
+        search: dict[str, Any] = {}
+        if n_configurations:
+            name = study.system_names[place.system]
+            search = {**study.search.everyone, **study.search.systems.get(name, {})}
+        loss = with_parameters(system.loss, place.condition.loss)
+        spec = {
             "loss": loss,
             "parameters": to_json(with_stored_names(parameters), "plan"),
             "search": to_json(search, "plan"),
+            "configurations": n_configurations,
+            "judged": list(study.judged),
+            "curves": list(study.curves),
         }
-        spec |= {"configurations": self.budget.configurations, "judged": list(study.judged)}
-        return {**spec, "curves": list(study.curves)}
+        code = dict(self.codes).get(name_of(loss))
+        if code is not None:
+            spec["code"] = code
+        if n_configurations and isinstance(study.protocol, GivenSplits):
+            occurrence = study.occurrence(place.system)
+            spec["draws"] = [self.seed, place.repeat, place.fold - 1, occurrence]
+        return spec
 
     def layers(self, condition: Condition, index: int) -> list[Mapping[str, Any]]:
-        """The parameters of a system under a condition, what is general first.
+        """Return the parameters of a system under a condition, what is general first.
 
         Args:
             condition: the condition.
             index: the place of the system.
         """
-        own = condition.systems.get(self.study.system_names[index], {})
+        name = self.study.system_names[index]
         return [
             self.study.parameters,
             condition.parameters,
             self.study.systems[index].parameters,
-            own,
+            condition.systems.get(name, {}),
         ]
 
 
+class _Place(NamedTuple):
+    """Where a trial stands in its plan.
+
+    Attributes:
+        repeat: the number of the repetition, from 0.
+        fold: the fold of the data, from 1.
+        condition: the condition.
+        system: the index of the system among the systems.
+    """
+
+    repeat: int
+    fold: int
+    condition: Condition
+    system: int
+
+
+class _Size(NamedTuple):
+    """The size of data: its queries, and the columns of its features."""
+
+    n_queries: int
+    n_features: int
+
+
+def _size_of(data: RankingData | Splits | None) -> _Size:
+    """Return the size of all parts of data together."""
+    if data is None:
+        return _Size(0, 0)
+    parts = [data] if isinstance(data, RankingData) else [part for part in data if part is not None]
+    return _Size(sum(part.n_queries for part in parts), parts[0].n_features)
+
+
 def title_of(spec: Mapping[str, Any]) -> str:
-    """A trial in a few words.
+    """Return a trial in a few words.
 
     Args:
         spec: its specification.
@@ -398,17 +520,18 @@ def title_of(spec: Mapping[str, Any]) -> str:
     >>> title_of({"study": "s", "trial": 0, "condition": "30%", "system": "xendcg"})
     'trial 1, 30%, xendcg'
     """
-    under = "" if spec["condition"] == PLAIN else f"{spec['condition']}, "
-    if "study" in spec:
-        return f"trial {spec['trial'] + 1}, {under}{spec['system']}"
-    fold = spec["data"]["fold"]
-    return (
-        f"repeat {spec['trial'] + 1}, {f'fold {fold}, ' if fold > 1 else ''}{under}{spec['system']}"
-    )
+    is_of_study = "study" in spec
+    words = [f"{'trial' if is_of_study else 'repeat'} {spec['trial'] + 1}"]
+    if not is_of_study and spec["data"]["fold"] > 1:
+        words.append(f"fold {spec['data']['fold']}")
+    if spec["condition"] != PLAIN:
+        words.append(spec["condition"])
+    return ", ".join([*words, spec["system"]])
 
 
 def trial_key(spec: Mapping[str, Any]) -> str:
-    """A hash of what the result of a trial depends on: what is in the data, but not where it lies.
+    """Return a hash of what the result of a trial depends on: what is in the data, but not where it
+    lies.
 
     Args:
         spec: its specification.
@@ -421,43 +544,12 @@ def trial_key(spec: Mapping[str, Any]) -> str:
     return digest({**spec, "data": content})
 
 
-def settle(study: Experiment, source: DataSource, budget: Budget) -> dict[str, Any]:
-    """Read the data once and return the fields of a `Plan` that depend on it.
-
-    Args:
-        study: the experiment.
-        source: where the data comes from.
-        budget: with nothing left open.
-    """
-    found: dict[str, Any] = {"study": study, "data": source, "budget": budget}
-    found["codes"] = tuple(
-        (own.name, own.code) for own in own_losses([*study.losses, *study.metrics])
-    )
-    folds = source.folds()
-    used = {
-        fold
-        for trial in range(budget.trials or 1)
-        for fold in study.protocol.folds_of(trial, folds)
-    }
-    marks = {}
-    for fold in sorted(used):
-        data = source.read(fold)
-        marks[fold] = fingerprint_of(data)
-        if len(marks) == 1:
-            parts = [
-                part for part in (data if isinstance(data, Splits) else [data]) if part is not None
-            ]
-            found["n_queries"] = sum(part.n_queries for part in parts)
-            found["n_features"] = parts[0].n_features if parts else 0
-    return {**found, "fingerprints": tuple(marks.items())}
-
-
-def by_name(kind: str, name: str, known: Mapping[str, _T]) -> _T:
-    """Look a name up.
+def by_name(kind: str, name: str, values: Mapping[str, _T]) -> _T:
+    """Look a name up; an unknown one is an error.
 
     Args:
         kind: what is looked up, for the error.
         name: the name.
-        known: everything by name.
+        values: everything by name.
     """
-    return known[choice(kind, name, known)]
+    return values[choice(kind, name, values)]

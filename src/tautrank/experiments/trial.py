@@ -10,20 +10,22 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 import tautrank
 from tautrank.arrays import F64
 from tautrank.data import RankingData, Splits
+from tautrank.engines import Step
 from tautrank.engines.binned import forget_bins, sharing_bins
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
 from tautrank.experiments.changes import apply_changes
 from tautrank.experiments.data_source import MEMORY, DataSource, fingerprint_of
+from tautrank.experiments.measurements import MEASUREMENTS
 from tautrank.experiments.protocols import Draw, part_sizes, pooled
 from tautrank.experiments.space import Search, parameters_of, random_configurations
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, TrialOutcome
@@ -33,145 +35,112 @@ from tautrank.metrics import Metric, metric
 from tautrank.metrics.base import mean_over_queries
 from tautrank.ranker.stored_names import with_present_names
 
+PRUNED, UNFINISHED = "pruned", "unfinished"
+"""The states of a searched configuration that fell behind, and of one that ran out of time."""
+
+Spec: TypeAlias = Mapping[str, Any]
+"""What the result of a trial depends on, as JSON values; `Plan.trials` makes it."""
+
+_Values: TypeAlias = dict[str, F64]
+
 
 def no_answer(*_: Any) -> None:
     """Answer a trial that asks nothing."""
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class TrialContext:
     """What all trials of a run need besides their specifications; results do not depend on it.
 
     Args:
         version: the version of tautrank that runs the plan; a worker of another version would mix
             unlike numbers.
-        own: losses that are not of this library, to be imported.
-        held: data in memory, by its fingerprint.
+        custom_losses: losses that are not of this library, to be imported.
+        data: data in memory, by its fingerprint.
         threads: threads of one trial, unless its specification says how many.
         bins: folder where the processes that run trials share binned data; empty for nowhere.
         ask: sends something to the process that gave the trial, and returns its answer.
+        deadline: when a searched configuration is given up, by `time.monotonic`; None for never.
     """
 
     version: str = field(default_factory=lambda: tautrank.__version__)
-    own: tuple[OwnLoss, ...] = ()
-    held: Mapping[str, Splits] = field(default_factory=dict)
+    custom_losses: tuple[OwnLoss, ...] = ()
+    data: Mapping[str, Splits] = field(default_factory=dict)
     threads: int = 1
     bins: str = ""
     ask: Callable[[Any], Any] = no_answer
+    deadline: float | None = None
 
 
-_Values: TypeAlias = dict[str, F64]
-RunTrial: TypeAlias = Callable[[Mapping[str, Any], Surroundings], dict[str, Any]]
+RunTrial: TypeAlias = Callable[[Spec, TrialContext], dict[str, Any]]
 """A function of a specification, and of what all trials need, that returns the result of a trial as
 JSON values.
 """
 
 
-def run_trial(spec: Mapping[str, Any], around: Surroundings | None = None) -> dict[str, Any]:
-    """Run a trial: read and divide the data, apply the condition, train, judge.
+def run_trial(spec: Spec, context: TrialContext | None = None) -> dict[str, Any]:
+    """Run a trial: read and divide the data, apply the condition, then train or measure.
 
     Args:
-        spec: the specification, as `Plan.trials` makes it.
-        around: data in memory, and threads.
+        spec: the specification.
+        context: data in memory, and threads.
 
     Returns:
-        ``test``: per metric one value per test query (None if it is skipped); ``means`` by part and
-            metric; ``valid``,
-        the validation score; ``trees``; ``trained_with``, tool and version; ``constant`` if all
-        scores are equal; ``configuration`` and ``tried`` if there was a search; ``curves`` by part;
-        ``queries`` by part, before the condition's changes. For a measurement: ``test``, ``means``,
-        and its ``curves`` and ``points``.
+        For a training: ``test``, per metric one value per test query (None if it is skipped);
+        ``means`` by part and metric; ``valid``, the validation score; ``trees``; ``trained_with``,
+        tool and version; ``constant`` if all scores are equal; ``configuration`` and ``tried`` if
+        there was a search; ``curves`` by part; ``queries`` by part, before the condition's changes.
+        For a measurement: ``test``, ``means``, and its ``curves`` and ``points``. For a
+        configuration of a search: ``state``, ``score``, ``trees``, ``grown`` and ``curve``.
     """
-    around = around or Surroundings()
-    data = _load(spec, around)
+    context = context or TrialContext()
+    data = _load(spec, context)
     if "measure" in spec:
         return _measure(spec, data)
-    assert data is not None
-    splits, sizes = _divided(spec, data)
-    metrics = [metric(name) for name in spec["metrics"]]
-    fixed = {
-        "random_state": spec["seed"],
-        "n_jobs": spec.get("n_jobs", around.threads),
-        "verbose": 0,
-    }
-    fixed |= {"eval_train": "train" in spec["curves"], **from_json(spec["parameters"])}
-    # The configuration that validates best by the first metric is the result; the others are told
-    # beside it.
-    best: tuple[float, tautrank.Ranker, dict[str, Any], _Values, bool] | None = None
-    tried = []
-    for configuration in _configurations(spec):
-        parameters = parameters_of({"loss": spec["loss"], **configuration}, fixed)
-        ranker = tautrank.Ranker(metric=metrics[0], **with_present_names(parameters))
-        ranker.fit(splits.train, splits.valid)
-        valid = mean_over_queries(_per_query(ranker, splits.valid, metrics[:1])[str(metrics[0])])
-        scores = ranker.predict(splits.test)
-        test = {str(m): m.per_query(scores, splits.test) for m in metrics}
-        tried.append(
-            {"configuration": configuration, "valid": or_none(valid), "test": _means(test)}
-        )
-        if best is None or metrics[0].sign * valid > metrics[0].sign * best[0]:
-            best = valid, ranker, configuration, test, bool(np.ptp(scores) == 0)
-    assert best is not None
-    valid, ranker, configuration, test, constant = best
-    judged = {
-        part: _per_query(ranker, getattr(splits, part), metrics)
-        for part in spec["judged"]
-        if part != "test"
-    }
-    result: dict[str, Any] = {
-        "valid": or_none(valid),
-        "trees": int(ranker.n_trees_),
-        "queries": sizes,
-    }
-    result["test"] = {name: [or_none(x) for x in values.tolist()] for name, values in test.items()}
-    result["means"] = {part: _means(values) for part, values in {"test": test, **judged}.items()}
-    # Constant: nothing could be split, and such a model ranks nothing; a report has to say so.
-    result |= {
-        "constant": constant,
-        "trained_with": f"{ranker.model_.tool} {ranker.model_.version()}",
-    }
-    if spec["configurations"]:
-        result |= {"configuration": configuration, "tried": tried}
-    if spec["curves"]:
-        history = ranker.evals_result_
-        result["curves"] = {
-            part: [or_none(x) for x in next(iter(history[part].values()))]
-            for part in spec["curves"]
-        }
-    return result
+    if data is None:
+        raise DataError("data: found none; expected data to train on")
+    divided = _divided(spec, data)
+    if "configuration" in spec:
+        return _try_configuration(spec, context, divided.splits)
+    return _train(spec, context, divided)
 
 
-def attempt(
-    spec: Mapping[str, Any], around: Surroundings, run: RunTrial = run_trial
-) -> TrialOutcome:
+def attempt(spec: Spec, context: TrialContext, run: RunTrial = run_trial) -> TrialOutcome:
     """Run a trial and return its outcome; never raises.
 
     Args:
         spec: the specification.
-        around: what all trials of the run need.
+        context: what all trials of the run need.
         run: the function that runs it.
     """
-    start, host = time.perf_counter(), socket.gethostname()
+    start = time.perf_counter()
+    host = socket.gethostname()
 
     def outcome(status: str, **content: Any) -> TrialOutcome:
         return TrialOutcome(status, seconds=time.perf_counter() - start, host=host, **content)
 
     try:
-        if around.version != tautrank.__version__:
-            raise DataError(
-                f"found tautrank {tautrank.__version__}; expected {around.version}, as in the study"
-            )
-        import_own(around.own)
-        _load(spec, around)
+        _prepare(spec, context)
     except Exception as error:
         return outcome(IMPOSSIBLE, error=f"{host}: {in_a_sentence(error)}")
     try:
-        with sharing_bins(around.bins), warnings.catch_warnings():
+        with sharing_bins(context.bins), warnings.catch_warnings():
             # What is worth a warning in one training is counted over all of them by the report.
             warnings.simplefilter("ignore", TautrankWarning)
-            return outcome(DONE, result=canonical(run(spec, around)))
+            return outcome(DONE, result=canonical(run(spec, context)))
     except Exception as error:
-        return outcome(FAILED, error=in_a_sentence(error), is_option=isinstance(error, OptionError))
+        is_option = isinstance(error, OptionError)
+        return outcome(FAILED, error=in_a_sentence(error), is_option=is_option)
+
+
+def _prepare(spec: Spec, context: TrialContext) -> None:
+    """Make sure that this machine can run a trial: the version, the losses and the data."""
+    if context.version != tautrank.__version__:
+        raise DataError(
+            f"found tautrank {tautrank.__version__}; expected {context.version}, as in the study"
+        )
+    import_own(context.custom_losses)
+    _load(spec, context)
 
 
 def in_a_sentence(error: Exception) -> str:
@@ -186,77 +155,274 @@ def in_a_sentence(error: Exception) -> str:
     """
     if isinstance(error, TautrankError):
         return str(error)
-    first = (str(error).strip().splitlines() or [""])[0]
-    return f"{type(error).__name__}: {first}".rstrip(": ")
+    first_line = (str(error).strip().splitlines() or [""])[0]
+    return f"{type(error).__name__}: {first_line}".rstrip(": ")
+
+
+# ---- Training the systems of a comparison or a study
+
+
+class _Candidate(NamedTuple):
+    """A trained configuration.
+
+    Attributes:
+        configuration: the values that were tried, by name.
+        ranker: the model.
+        valid: its validation score, by the first metric.
+        test: per metric, one value per test query.
+        is_constant: whether all test documents have the same score.
+    """
+
+    configuration: dict[str, Any]
+    ranker: tautrank.Ranker
+    valid: float
+    test: _Values
+    is_constant: bool
+
+
+def _train(spec: Spec, context: TrialContext, divided: _Divided) -> dict[str, Any]:
+    """Train every configuration of a trial, and return what the best one gives."""
+    metrics = [metric(name) for name in spec["metrics"]]
+    first_metric = metrics[0]
+    best: _Candidate | None = None
+    summaries = []
+    for configuration in _configurations(spec):
+        candidate = _candidate(spec, context, divided.splits, configuration, metrics)
+        summaries.append(
+            {
+                "configuration": configuration,
+                "valid": or_none(candidate.valid),
+                "test": _means(candidate.test),
+            }
+        )
+        if best is None or first_metric.sign * candidate.valid > first_metric.sign * best.valid:
+            best = candidate
+    assert best is not None
+
+    result = _result_of(best, spec, divided, metrics)
+    if spec["configurations"]:
+        result |= {"configuration": best.configuration, "tried": summaries}
+    return result
+
+
+def _configurations(spec: Spec) -> list[dict[str, Any]]:
+    """Return the configurations to choose from; a single one without values if none are searched."""
+    n = spec["configurations"]
+    if not n:
+        return [{}]
+    if "draws" in spec:
+        return random_configurations(n, tuple(spec["draws"]))
+    search = Search(from_json(spec["search"]))
+    return search.draw("", n, (spec["study_seed"], spec["trial"]))
+
+
+def _candidate(
+    spec: Spec,
+    context: TrialContext,
+    splits: Splits,
+    configuration: dict[str, Any],
+    metrics: Sequence[Metric],
+) -> _Candidate:
+    """Train a configuration, and evaluate it on the validation and the test queries."""
+    fixed = {
+        "random_state": spec["seed"],
+        "n_jobs": spec.get("n_jobs", context.threads),
+        "verbose": 0,
+        "eval_train": "train" in spec["curves"],
+        **from_json(spec["parameters"]),
+    }
+    parameters = parameters_of({"loss": spec["loss"], **configuration}, fixed)
+    ranker = tautrank.Ranker(metric=metrics[0], **with_present_names(parameters))
+    ranker.fit(splits.train, splits.valid)
+
+    valid = _per_query(ranker, splits.valid, metrics[:1])
+    scores = ranker.predict(splits.test)
+    test = {str(metric): metric.per_query(scores, splits.test) for metric in metrics}
+    return _Candidate(
+        configuration=configuration,
+        ranker=ranker,
+        valid=mean_over_queries(valid[str(metrics[0])]),
+        test=test,
+        is_constant=bool(np.ptp(scores) == 0),
+    )
+
+
+def _result_of(
+    best: _Candidate, spec: Spec, divided: _Divided, metrics: Sequence[Metric]
+) -> dict[str, Any]:
+    """Return what is stored of a training."""
+    ranker = best.ranker
+    means = {"test": _means(best.test)}
+    for part in spec["judged"]:
+        if part != "test":
+            data = getattr(divided.splits, part)
+            means[part] = _means(_per_query(ranker, data, metrics))
+
+    result = {
+        "valid": or_none(best.valid),
+        "trees": int(ranker.n_trees_),
+        "queries": divided.sizes,
+        "test": {name: _or_none(values.tolist()) for name, values in best.test.items()},
+        "means": means,
+        # Nothing could be split, and such a model ranks nothing; a report has to say so.
+        "constant": best.is_constant,
+        "trained_with": f"{ranker.model_.tool} {ranker.model_.version()}",
+    }
+    if spec["curves"]:
+        result["curves"] = {part: _first_curve(ranker, part) for part in spec["curves"]}
+    return result
+
+
+def _first_curve(ranker: tautrank.Ranker, part: str) -> list[float | None]:
+    """Return the values of the first metric after each tree."""
+    curves = ranker.evals_result_[part].values()
+    return _or_none(next(iter(curves)))
 
 
 def _per_query(
     ranker: tautrank.Ranker, part: RankingData | None, metrics: Sequence[Metric]
 ) -> _Values:
+    """Return the values of each metric on a part of the data, one per query."""
     assert part is not None
     scores = ranker.predict(part)
-    return {str(m): m.per_query(scores, part) for m in metrics}
+    return {str(metric): metric.per_query(scores, part) for metric in metrics}
 
 
 def _means(values: _Values) -> dict[str, float | None]:
     return {name: or_none(mean_over_queries(of_queries)) for name, of_queries in values.items()}
 
 
-def _divided(spec: Mapping[str, Any], data: RankingData | Splits) -> tuple[Splits, dict[str, int]]:
-    """The parts of a trial after the changes of its condition, and the sizes before them."""
-    decisive = ("data", "protocol", "trial", "study_seed", "seed", "changes")
-    return _last_divided(canonical({name: spec[name] for name in decisive}), data)
+def _or_none(values: Iterable[float]) -> list[float | None]:
+    return [or_none(value) for value in values]
 
 
-# The trials of one repetition follow each other and have the same parts.
-@lru_cache(maxsize=1)
-def _last_divided(decisive: str, data: RankingData | Splits) -> tuple[Splits, dict[str, int]]:
-    spec = json.loads(decisive)
-    seeds, fold = (spec["study_seed"], spec["seed"]), spec["data"]["fold"]
-    draw = Draw(spec["trial"], *seeds, fold)
-    splits = from_json(spec["protocol"]).divide(data, draw)
-    return apply_changes(splits, from_json(spec["changes"]), spec["seed"]), part_sizes(splits)
+# ---- Training one configuration of a search
 
 
-def forget_data() -> None:
-    """Free what trials have kept in memory for the next ones on the same data."""
-    _last_divided.cache_clear()
-    forget_bins()
-
-
-def _configurations(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
-    if not spec["configurations"]:
-        return [{}]
-    if "draws" in spec:
-        return random_configurations(spec["configurations"], tuple(spec["draws"]))
-    return Search(from_json(spec["search"])).draw(
-        "", spec["configurations"], (spec["study_seed"], spec["trial"])
-    )
-
-
-def _measure(spec: Mapping[str, Any], data: RankingData | Splits | None) -> dict[str, Any]:
-    lists = None if data is None else _divided(spec, data)[0].test
-    found = MEASUREMENTS[spec["measure"]](lists, spec["seed"], **from_json(spec["parameters"]))
-    values = found.pop("values")
-    missing = [name for name in spec["metrics"] if name not in values]
-    if missing:
-        raise OptionError(
-            f"metrics: found '{missing[0]}'; expected what is measured: {', '.join(values)}"
+def _try_configuration(spec: Spec, context: TrialContext, splits: Splits) -> dict[str, Any]:
+    """Train one configuration, unless it falls behind the others on its way."""
+    fixed = from_json(spec["parameters"])
+    parameters = parameters_of(spec["configuration"], fixed)
+    parameters["n_jobs"] = spec.get("n_jobs", context.threads)
+    (metric_name,) = spec["metrics"]
+    watch = _ConfigurationWatch(metric_name, spec["checkpoints"], context)
+    ranker = tautrank.Ranker(metric=metric(metric_name), **with_present_names(parameters))
+    ranker.fit(splits.train, splits.valid, callbacks=[watch])
+    if math.isnan(watch.score):
+        raise DataError(
+            f"{metric_name} of the validation data is not a number; expected a query that counts"
         )
+    return {
+        "state": watch.state,
+        "score": watch.score,
+        "trees": watch.trees,
+        "grown": watch.grown,
+        "curve": watch.curve,
+    }
+
+
+class _ConfigurationWatch:
+    """A callback that notes how a training goes, and stops it where it falls behind.
+
+    Args:
+        metric_name: the metric that decides.
+        checkpoints: the numbers of trees after which the process that gave the trial is asked
+            whether it falls behind.
+        context: whom to ask, and when to give up.
+
+    Attributes:
+        state: ``done``, ``pruned`` or ``unfinished``.
+        score: the best validation value so far.
+        trees: the number of trees that gives it.
+        grown: the number of trees.
+        curve: the best value so far, at each checkpoint.
+    """
+
+    def __init__(self, metric_name: str, checkpoints: Sequence[int], context: TrialContext) -> None:
+        self._metric_name = metric_name
+        self._checkpoints = frozenset(checkpoints)
+        self._context = context
+        self.state = DONE
+        self.score = math.nan
+        self.trees = 0
+        self.grown = 0
+        self.curve: list[float] = []
+
+    def __call__(self, step: Step) -> bool:
+        """Note the values after a tree, and return whether to stop."""
+        self.score = step.history["valid"][self._metric_name][step.best_step]
+        self.trees = step.best_step + 1
+        self.grown = step.step + 1
+        deadline = self._context.deadline
+        if deadline is not None and time.monotonic() > deadline:
+            self.state = UNFINISHED
+        elif self.grown in self._checkpoints:
+            self.curve.append(self.score)
+            if self._context.ask((self.grown, self.score)):
+                self.state = PRUNED
+        return self.state != DONE
+
+
+# ---- Measurements
+
+
+def _measure(spec: Spec, data: RankingData | Splits | None) -> dict[str, Any]:
+    """Return what a measurement gives on the test queries."""
+    lists = None if data is None else _divided(spec, data).splits.test
+    measured = MEASUREMENTS[spec["measure"]](lists, spec["seed"], **from_json(spec["parameters"]))
+    values = measured.pop("values")
+    for name in spec["metrics"]:
+        if name not in values:
+            raise OptionError(
+                f"metrics: found '{name}'; expected what is measured: {', '.join(values)}"
+            )
     test = {name: list(values[name]) for name in spec["metrics"]}
-    means = _means({name: np.array(of_queries, np.float64) for name, of_queries in test.items()})
-    return {"test": test, "means": {"test": means}, **found}
+    means = _means({name: np.array(numbers, np.float64) for name, numbers in test.items()})
+    return {"test": test, "means": {"test": means}, **measured}
 
 
-def _load(spec: Mapping[str, Any], around: Surroundings) -> RankingData | Splits | None:
-    """The data of a trial, after making sure that it is the data of the plan."""
-    given, fold, expected = spec["data"]["given"], spec["data"]["fold"], spec["data"]["fingerprint"]
-    if list(given) == [MEMORY]:
-        return around.held[expected]
+# ---- Data: what was read or divided last is kept for the trials that follow
+
+
+class _Divided(NamedTuple):
+    """The parts of a trial after the changes of its condition, and their sizes before them."""
+
+    splits: Splits
+    sizes: dict[str, int]
+
+
+def _divided(spec: Spec, data: RankingData | Splits) -> _Divided:
+    """Return the parts of a trial."""
+    names = ("data", "protocol", "trial", "study_seed", "seed", "changes")
+    return _last_divided(canonical({name: spec[name] for name in names}), data)
+
+
+@lru_cache(maxsize=1)
+def _last_divided(decisive: str, data: RankingData | Splits) -> _Divided:
+    # The trials of one repetition follow each other and have the same parts.
+    spec = json.loads(decisive)
+    draw = Draw(
+        trial=spec["trial"],
+        seed=spec["study_seed"],
+        trial_seed=spec["seed"],
+        fold=spec["data"]["fold"],
+    )
+    splits = from_json(spec["protocol"]).divide(data, draw)
+    changed = apply_changes(splits, from_json(spec["changes"]), spec["seed"])
+    return _Divided(changed, part_sizes(splits))
+
+
+def _load(spec: Spec, context: TrialContext) -> RankingData | Splits | None:
+    """Return the data of a trial, after making sure that it is the data of the plan."""
+    source = spec["data"]
+    if list(source["given"]) == [MEMORY]:
+        return context.data[source["fingerprint"]]
     # Resampled data is kept in one piece, rather than put together for every trial.
     in_one_piece = not from_json(spec["protocol"]).uses_own_split
     with _loading:  # Dask runs trials on several threads of one process
-        return _last_loaded(tuple(given), fold, expected, in_one_piece)
+        return _last_loaded(
+            tuple(source["given"]), source["fold"], source["fingerprint"], in_one_piece
+        )
 
 
 _loading = threading.Lock()
@@ -264,140 +430,18 @@ _loading = threading.Lock()
 
 @lru_cache(maxsize=1)
 def _last_loaded(
-    given: tuple[str, ...], fold: int, expected: str, in_one_piece: bool
+    names: tuple[str, ...], fold: int, fingerprint: str, in_one_piece: bool
 ) -> RankingData | Splits | None:
-    data = DataSource(given).read(fold)
-    if fingerprint_of(data) != expected:
-        where = ", ".join(given)
+    data = DataSource(names).read(fold)
+    if fingerprint_of(data) != fingerprint:
         raise DataError(
-            f"{where}: found other data than the study was planned with; expected the same content"
+            f"{', '.join(names)}: found other data than the study was planned with;"
+            " expected the same content"
         )
     return pooled(data) if in_one_piece and data is not None else data
 
 
-# ---- Measurements: figures that need lists and scores, but no model. Each is a function of data,
-# seed and parameters that returns numbers by name, lists of one value per example or query, and
-# points for a figure.
-
-
-def measure_jensen_clouds(data: RankingData | None, seed: int, **parameters: Any) -> dict[str, Any]:
-    """Figure 1 of the XE-NDCG paper: the Jensen gap against the loss, one cloud per example.
-
-    Quantities: ``smallest-gap``, ``mean-gap``, ``smallest-loss`` and ``mean-loss``, one value per
-    example; and ``gap-saved``, the share of the mean gap that the best gamma saves.
-
-    >>> sorted(measure_jensen_clouds(None, 0, examples=3, draws=5)["values"])
-    ['gap-saved', 'mean-gap', 'mean-loss', 'smallest-gap', 'smallest-loss']
-    """
-    from tautrank.theory.gamma import jensen_clouds
-
-    clouds = jensen_clouds(**{**parameters, "seed": seed})
-    mean_gaps = clouds.gaps.mean(axis=1)
-    # Equal scores leave no gap to save.
-    left = np.divide(
-        clouds.smallest_gaps, mean_gaps, out=np.ones_like(mean_gaps), where=mean_gaps > 0
-    )
-    values = {"smallest-gap": clouds.smallest_gaps, "mean-gap": mean_gaps, "gap-saved": 1.0 - left}
-    values |= {"smallest-loss": clouds.smallest_losses, "mean-loss": clouds.losses.mean(axis=1)}
-    points = {"gaps": clouds.gaps.tolist(), "losses": clouds.losses.tolist()}
-    return {"values": {name: v.tolist() for name, v in values.items()}, "points": points}
-
-
-def measure_softrank_distance(
-    data: RankingData | None,
-    seed: int,
-    sigma: float = 0.1,
-    delta: float = 1.0,
-    lists: int = 100,
-    documents: int = 10,
-) -> dict[str, Any]:
-    """He and Liu's Theorem 2: how far SoftNDCG is from NDCG, and whether that is within its bounds.
-
-    Each list is in random order, its scores ``delta`` apart, as the theorem requires. Quantities,
-    one value per query: ``nearness``, ``1 - |NDCG - SoftNDCG|``; and whether the distance is within
-    the bound, 1 or 0, or nothing if the bound is not a number: ``within-bound`` as in the proof,
-    ``within-bound-as-stated`` as in the theorem, ``within-bound-by-contests`` for the sharper one
-    of `tautrank.theory.softrank_ndcg_bound`. Points: the means of the distance and of each bound.
-
-    Args:
-        data: lists with labels; None draws them as for Figure 1 of the XE-NDCG paper.
-        seed: the seed of orders and labels.
-        sigma: the standard deviation of each score.
-        delta: the distance between scores.
-        lists, documents: the number of lists to draw, and their length.
-
-    >>> values = measure_softrank_distance(None, 0, sigma=0.1, lists=5)["values"]
-    >>> min(values["nearness"]) > 0.999, values["within-bound"]
-    (True, [1.0, 1.0, 1.0, 1.0, 1.0])
-    """
-    from tautrank.theory.gamma import LABEL_PROBABILITIES
-    from tautrank.theory.softrank_bounds import softrank_curve
-
-    rng = np.random.default_rng(seed)
-    if data is None:
-        offsets = np.arange(lists + 1) * documents
-        labels = rng.choice(
-            len(LABEL_PROBABILITIES), lists * documents, p=LABEL_PROBABILITIES
-        ).astype(np.float64)
-    else:
-        offsets, labels = data.offsets, data.labels.astype(np.float64)
-    scores = delta * np.concatenate([np.zeros(0), *(rng.permutation(n) for n in np.diff(offsets))])
-    curve = softrank_curve(scores, labels, offsets, [sigma])
-    distance = curve.difference[0]
-    bounds = {"within-bound": curve.bound[0], "within-bound-as-stated": curve.bound_as_stated[0]}
-    bounds |= {"within-bound-by-contests": curve.bound_by_contests[0]}
-    within = {
-        n: np.where(np.isfinite(v - distance), distance <= v, np.nan) for n, v in bounds.items()
-    }
-    finite = {
-        n: np.where(np.isfinite(v), v, np.nan) for n, v in {"distance": distance, **bounds}.items()
-    }
-    points = {name: or_none(mean_over_queries(numbers)) for name, numbers in finite.items()}
-    values = {"nearness": 1.0 - distance, **within}
-    return {
-        "values": {name: [or_none(x) for x in v.tolist()] for name, v in values.items()},
-        "points": points,
-    }
-
-
-def measure_directness(
-    data: RankingData | None, seed: int, *, loss: str = "softrank"
-) -> dict[str, Any]:
-    """He and Liu's Theorem 1: what choosing a ranker by a loss costs in the metric, and what is
-    guaranteed.
-
-    The rankers to choose from are `tautrank.theory.spread_scorings`. Quantities, one value in all:
-    ``directness``, ``-(2 eps1 + eps2)``, so that more is more direct; ``by-means``, minus the same
-    guarantee from means over queries; ``cost``, how much worse the ranker that is best by the loss
-    is by the metric; ``within-guarantee``, 1 or 0.
-
-    Args:
-        data: lists with labels.
-        seed: the seed of the rankers, and of losses that draw random numbers.
-        loss: the loss.
-
-    >>> data = RankingData.from_arrays([[0.0]] * 4, [0, 1, 2, 0], group=[4])
-    >>> measure_directness(data, 0, loss="softrank(sigma=0.1)")["values"]["within-guarantee"]
-    [1.0]
-    """
-    from tautrank.theory.directness import directness_among, spread_scorings
-
-    if data is None:
-        raise DataError("data: found none; expected lists with labels, for rankers to rank")
-    scorings = spread_scorings(data.labels, data.offsets, seed=seed)
-    found = directness_among(loss, scorings, data.labels, data.offsets, seed=seed)
-    values = {
-        "directness": -found.guarantee,
-        "by-means": -found.guarantee_of_means,
-        "cost": found.difference,
-    }
-    values["within-guarantee"] = math.nan if math.isnan(found.margin) else float(found.margin >= 0)
-    return {"values": {name: [or_none(value)] for name, value in values.items()}}
-
-
-MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
-    "jensen-clouds": measure_jensen_clouds,
-    "softrank-distance": measure_softrank_distance,
-    "directness": measure_directness,
-}
-"""Every measurement by name."""
+def forget_data() -> None:
+    """Free what trials have kept in memory for the next ones on the same data."""
+    _last_divided.cache_clear()
+    forget_bins()

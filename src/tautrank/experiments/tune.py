@@ -1,48 +1,40 @@
-"""`tautrank.tune`: search for the parameters that rank best on the validation data, with Optuna.
-
-Optuna's study lives in memory: trials that have ended are told to it, those of an earlier run too,
-so it needs no file.
-"""
+"""`tautrank.tune`: search for the parameters that rank best on the validation data, with Optuna."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from itertools import starmap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 import tautrank
 from tautrank.arguments import job_count
 from tautrank.data import RankingData, Splits
-from tautrank.engines import Step
-from tautrank.errors import DataError, OptionError, require
-from tautrank.experiments.data_source import MEMORY, fingerprint_of
-from tautrank.experiments.search import SearchPlan, check_data, plan_search
-from tautrank.experiments.space import Choice, Dimension, WholeNumber, parameters_of
-from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Store, Trial
-from tautrank.experiments.trial import Surroundings
-from tautrank.experiments.tuning import PRUNED, UNFINISHED, TunedTrial, Tuning
+from tautrank.errors import DataError, OptionError
+from tautrank.experiments.data_source import MEMORY, DataSource
+from tautrank.experiments.plan import Experiment, Plan
+from tautrank.experiments.proposer import Proposer
+from tautrank.experiments.search import (
+    SearchOptions,
+    check_data,
+    declare_search,
+    search_content,
+)
+from tautrank.experiments.store import FAILED, IMPOSSIBLE, Store
+from tautrank.experiments.trial import PRUNED, UNFINISHED, TrialContext, run_trial
+from tautrank.experiments.tuning import TriedConfiguration, Tuning
 from tautrank.experiments.workers import run_trials
 from tautrank.files import PathLike
-from tautrank.json_values import canonical, digest
+from tautrank.json_values import canonical
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import sendable
 from tautrank.metrics import Metric
 from tautrank.progress import Progress, Silent
 
-# The first trials are never pruned, and none at its first checkpoints; docs/tuning.md has the
-# measurements.
-_FIRST = 5
-_SEARCH = (
-    "search"  # the name under which a store keeps the specification of the search it belongs to
-)
+_SEARCH = "search"
+"""The name under which a store keeps what decides the results of its search."""
 
 
 def tune(
@@ -60,7 +52,7 @@ def tune(
     workers: int = 1,
     seed: int = 0,
     timeout: float | None = None,
-    refit: str | None = "train",
+    final_fit: str | None = "train",
     progress: Progress | None = None,
     **fixed: Any,
 ) -> Tuning:
@@ -97,7 +89,7 @@ def tune(
         n_jobs, workers: The number of threads in all, and of processes that train in parallel.
         seed: The seed of all randomness, that of the trainings included.
         timeout: The time limit in seconds; trials still running then are given up.
-        refit: The data for the final training of the best model, `Tuning.ranker`: ``"train"``, or
+        final_fit: The data for the final training of the best model, `Tuning.ranker`: ``"train"``, or
             ``"train+valid"`` with the same number of trees; None trains no final model.
         progress: What is told how many trials have ended, and a line about the last one.
         **fixed: Parameters of `Ranker` that are the same in all trials; up to 500 trees and early
@@ -116,15 +108,19 @@ def tune(
     >>> found.ranker.score(valid) == found.best_score
     True
     """
-    how: dict[str, Any] = {
-        "sampler": sampler,
-        "prune": prune,
-        "n_trials": n_trials,
-        "timeout": timeout,
-        "seed": seed,
-    }
-    how |= {"n_jobs": n_jobs, "workers": workers, "store": store, "refit": refit}
-    return run_search(plan_search(loss, metric, space, fixed, **how), train, valid, progress)
+    options = SearchOptions(
+        sampler=sampler,
+        prune=prune,
+        n_trials=n_trials,
+        timeout=timeout,
+        seed=seed,
+        n_jobs=n_jobs,
+        workers=workers,
+        store=store,
+        final_fit=final_fit,
+    )
+    experiment = declare_search(loss, metric, space, fixed, options.seed)
+    return run_search(experiment, options, train, valid, progress)
 
 
 class SearchInterrupted(KeyboardInterrupt):
@@ -140,281 +136,183 @@ class SearchInterrupted(KeyboardInterrupt):
 
 
 def run_search(
-    plan: SearchPlan, train: RankingData, valid: RankingData, progress: Progress | None = None
+    experiment: Experiment,
+    options: SearchOptions,
+    train: RankingData,
+    valid: RankingData,
+    progress: Progress | None = None,
 ) -> Tuning:
-    """Run the trials of a plan that its store does not hold yet, and train the best model.
+    """Run the trials of a search that its store does not hold yet, and train the best model.
 
     Args:
-        plan: The search.
+        experiment: The losses, and the ranges to search.
+        options: How configurations are proposed and trained.
         train, valid: The data to train and to validate on.
         progress: What is told how many trials have ended, and a line about the last one.
     """
-    check_data(plan, train, valid)
-    deadline = None if plan.timeout is None else time.monotonic() + plan.timeout
-    data = Splits(train, valid, train.subset([]))
-    spec = plan.spec("" if plan.store is None else fingerprint_of(data))
-    ended: dict[int, TunedTrial] = {}
-    unfinished = ""
-    progress = progress or Silent()
+    check_data(experiment, train, valid)
+    deadline = None
+    if options.timeout is not None:
+        deadline = time.monotonic() + options.timeout
+    splits = Splits(train, valid, train.subset([]))
+    plan = Plan.of(experiment, DataSource((MEMORY,), held=(splits,)), seed=options.seed)
 
-    def result() -> Tuning:
-        return Tuning(
-            plan, tuple(ended[number] for number in sorted(ended) if number < plan.n_trials)
-        )
-
-    with _open_store(plan, spec) as store, store.running():
-        proposer = Proposer(plan)
-        for trial in starmap(TunedTrial.of, store.finished()):
-            ended[trial.number] = trial
-            proposer.repeat(trial)
-        waiting = [number for number in range(plan.n_trials) if number not in ended]
-        progress.update(
-            len(result().trials),
-            plan.n_trials,
-            f"continuing after {len(result().trials)} trials" if ended else "",
-        )
-        n = min(plan.workers, len(waiting))
-        own = sendable([*plan.losses, plan.metric]) if n > 1 else ()
-        threads = max(1, job_count(plan.n_jobs) // plan.workers)
-        around = Surroundings(own=own, held={spec["data"]: data}, threads=threads)
-        run = partial(run_search_trial, plan=plan, deadline=deadline if n == 1 else None)
-        trials = proposer.trials(waiting, spec, deadline)
-        # A trial that lost its process is left unfinished; the next run proposes it again.
-        how: dict[str, Any] = {"deadline": deadline, "most_losses": 1, "lost": IMPOSSIBLE}
+    search = _RunningSearch(plan, options, progress or Silent())
+    with _open_store(plan, options) as store, store.running():
+        search.take_up(store)
         try:
-            for job, outcome in run_trials(
-                n, run, trials, around, answer=proposer.falls_behind, **how
-            ):
-                trial = TunedTrial.of(job, outcome)
-                proposer.end(trial)
-                if trial.state == UNFINISHED:
-                    unfinished = trial.error or unfinished
-                    continue
-                store.record(job, outcome)
-                ended[job.number] = trial
-                progress.update(len(result().trials), plan.n_trials, _describe(result(), trial))
+            search.run(store, deadline)
         except KeyboardInterrupt:
-            raise SearchInterrupted(result()) from None
-    found = result()
-    if not found.has_best:
-        raise _nothing_found(found, unfinished)
-    return (
-        found
-        if plan.refit is None
-        else dataclasses.replace(found, ranker=_refit(found, train, valid))
-    )
+            raise SearchInterrupted(search.result()) from None
+
+    result = search.result()
+    if not result.has_best:
+        raise search.nothing_found()
+    if options.final_fit is None:
+        return result
+    return dataclasses.replace(result, ranker=_final_model(result, train, valid))
 
 
-def run_search_trial(
-    spec: Mapping[str, Any],
-    around: Surroundings,
-    *,
-    plan: SearchPlan,
-    deadline: float | None = None,
-) -> dict[str, Any]:
-    """Train the configuration of a trial, and return the fields of a `TunedTrial`.
+class _RunningSearch:
+    """A search, and what its trials have found so far.
 
     Args:
-        spec: The specification of the trial.
-        around: The data, and what all trials need; it is told the number of trees and the best
-            validation value so far at each checkpoint, and the trial is pruned if it answers True.
-        plan: The search.
-        deadline: When to stop, by `time.monotonic`.
+        plan: The search on its data.
+        options: How configurations are proposed and trained.
+        progress: What is told about each trial that ends.
     """
-    found: dict[str, Any] = {"state": DONE, "score": math.nan, "trees": 0, "grown": 0, "curve": []}
 
-    def watch(step: Step) -> bool:
-        score = step.history["valid"][str(plan.metric)][step.best_step]
-        found.update(score=score, trees=step.best_step + 1, grown=step.step + 1)
-        if deadline is not None and time.monotonic() > deadline:
-            found["state"] = UNFINISHED
-        elif found["grown"] in plan.checkpoints:
-            found["curve"].append(score)
-            if plan.prune and around.ask((found["grown"], score)):
-                found["state"] = PRUNED
-        return bool(found["state"] != DONE)
+    def __init__(self, plan: Plan, options: SearchOptions, progress: Progress) -> None:
+        self._plan = plan
+        self._options = options
+        self._progress = progress
+        self._proposer = Proposer(plan.study, options)
+        self._ended: dict[int, TriedConfiguration] = {}
+        self._reason_unfinished = ""
 
-    data = around.held[spec["data"]["fingerprint"]]
-    parameters = {**parameters_of(spec["configuration"], plan.fixed), "n_jobs": around.threads}
-    tautrank.Ranker(metric=plan.metric, **parameters).fit(data.train, data.valid, callbacks=[watch])
-    if math.isnan(found["score"]):
-        raise DataError(
-            f"{plan.metric} of the validation data is not a number; expected a query that counts"
+    def take_up(self, store: Store) -> None:
+        """Learn from the trials that a store holds."""
+        for trial, outcome in store.finished():
+            tried = TriedConfiguration.of(trial, outcome)
+            self._ended[tried.number] = tried
+            self._proposer.repeat(tried)
+
+    def run(self, store: Store, deadline: float | None) -> None:
+        """Run the trials that have not ended, and store each as it ends."""
+        numbers = range(self._options.n_trials)
+        waiting = [number for number in numbers if number not in self._ended]
+        text = f"continuing after {self._n_ended} trials" if self._ended else ""
+        self._tell(text)
+
+        n_processes = min(self._options.workers, len(waiting))
+        finished = run_trials(
+            n_processes,
+            run_trial,
+            self._proposer.trials(self._plan, waiting, deadline),
+            self._context(n_processes),
+            answer=self._proposer.falls_behind,
+            deadline=deadline,
+            # A trial that lost its process is left unfinished; the next run proposes it again.
+            most_losses=1,
+            lost=IMPOSSIBLE,
         )
-    return found
+        for trial, outcome in finished:
+            tried = TriedConfiguration.of(trial, outcome)
+            self._proposer.end(tried)
+            if tried.state == UNFINISHED:
+                self._reason_unfinished = tried.error or self._reason_unfinished
+                continue
+            store.record(trial, outcome)
+            self._ended[tried.number] = tried
+            self._tell(_trial_text(self.result(), tried))
+
+    def _context(self, n_processes: int) -> TrialContext:
+        """Return what all trials need: the data, custom losses and threads."""
+        study = self._plan.study
+        names = [*study.losses, *study.metrics]
+        return TrialContext(
+            custom_losses=sendable(names) if n_processes > 1 else (),
+            data=self._plan.data_by_fingerprint,
+            threads=max(1, job_count(self._options.n_jobs) // self._options.workers),
+        )
+
+    @property
+    def _n_ended(self) -> int:
+        return len(self.result().trials)
+
+    def _tell(self, text: str) -> None:
+        self._progress.update(self._n_ended, self._options.n_trials, text)
+
+    def result(self) -> Tuning:
+        """Return the search with the trials that have ended, without a model."""
+        n_trials = self._options.n_trials
+        ended = [self._ended[number] for number in sorted(self._ended) if number < n_trials]
+        return Tuning(self._plan.study, self._options, tuple(ended))
+
+    def nothing_found(self) -> Exception:
+        """Return the error of a search without a trial that was trained to the end."""
+        for trial in self.result().trials:
+            if trial.state == FAILED:
+                return DataError(
+                    "space: found no trial that can be trained,"
+                    f" trial {trial.number} failed: {trial.error}"
+                )
+        if self._reason_unfinished:
+            return DataError(
+                f"trials: found none that ended, {self._reason_unfinished}; expected at least one"
+            )
+        return OptionError(
+            f"timeout: found no trial that ended in {self._options.timeout:g} seconds;"
+            " expected more time, or fewer trees"
+        )
 
 
-def _refit(found: Tuning, train: RankingData, valid: RankingData) -> tautrank.Ranker:
-    ranker = tautrank.Ranker(
-        **{**found.best_params, "metric": found.metric, "n_jobs": found.plan.n_jobs}
-    )
-    if found.plan.refit == "train":
+def _final_model(result: Tuning, train: RankingData, valid: RankingData) -> tautrank.Ranker:
+    """Train the best configuration, with the number of trees that was best."""
+    parameters = {**result.best_params, "n_jobs": result.options.n_jobs}
+    ranker = tautrank.Ranker(**parameters)
+    if result.options.final_fit == "train":
         return ranker.fit(train, valid)
     return ranker.fit(RankingData.concat([train, valid], repeated="separate"))
 
 
-def _describe(found: Tuning, trial: TunedTrial) -> str:
+def _trial_text(result: Tuning, trial: TriedConfiguration) -> str:
     """Return a line about a trial that has just ended."""
-    pruned = f"pruned after {trial.grown} trees at " if trial.state == PRUNED else ""
-    how = (
-        f"failed: {trial.error}"
-        if trial.state == FAILED
-        else f"{pruned}{found.metric} {trial.score:.4f}"
-    )
-    text = f"trial {trial.number} {how}"
-    if found.has_best and found.best is not trial:
-        text += f" (best {found.best_score:.4f}, trial {found.best.number})"
+    if trial.state == FAILED:
+        outcome = f"failed: {trial.error}"
+    else:
+        outcome = f"{result.metric} {trial.score:.4f}"
+        if trial.state == PRUNED:
+            outcome = f"pruned after {trial.grown} trees at {outcome}"
+    text = f"trial {trial.number} {outcome}"
+    if result.has_best and result.best is not trial:
+        text += f" (best {result.best_score:.4f}, trial {result.best.number})"
     return text
 
 
-def _nothing_found(found: Tuning, unfinished: str) -> Exception:
-    failed = next((trial for trial in found.trials if trial.state == FAILED), None)
-    if failed is not None:
-        return DataError(
-            f"space: found no trial that can be trained, trial {failed.number} failed: {failed.error}"
-        )
-    if unfinished:
-        return DataError(f"trials: found none that ended, {unfinished}; expected at least one")
-    late = f"found no trial that ended in {found.plan.timeout:g} seconds"
-    return OptionError(f"timeout: {late}; expected more time, or fewer trees")
-
-
-def _open_store(plan: SearchPlan, spec: Mapping[str, Any]) -> Store:
+def _open_store(plan: Plan, options: SearchOptions) -> Store:
     """Open the store of a search; one that holds anything else is refused."""
-    path = None if plan.store is None else Path(plan.store)
-    store = Store(path, {_SEARCH: canonical(spec)}, kind="search")
-    found = json.loads(store.meta[_SEARCH])
-    if found != spec:
+    content = search_content(plan, options)
+    path = None if options.store is None else Path(options.store)
+    store = Store(path, {_SEARCH: canonical(content)}, kind="search")
+    stored_content = json.loads(store.meta[_SEARCH])
+    if stored_content != content:
         store.close()
-        raise DataError(
-            f"{path}: holds another search, {_difference(found, spec)}, or another file"
-        )
+        difference = _difference(stored_content, content)
+        raise DataError(f"{path}: holds another search, {difference}, or another file")
     return store
 
 
-def _difference(found: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
-    """Return the first difference between two specifications of searches, in words."""
-    name = next(name for name in [*expected, *found] if found.get(name) != expected.get(name))
+def _difference(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """Return the first difference between the contents of two searches, in words."""
+    names = [*wanted, *stored]
+    name = next(name for name in names if stored.get(name) != wanted.get(name))
     if name == "data":
         return "on other data; expected the same data"
-    old, new = (spec.get(name, "none") for spec in (found, expected))
-    old, new = (
-        ", ".join(map(str, value)) if isinstance(value, list) else value for value in (old, new)
-    )
-    return f"with {name} {old}; found {new}, expected the same"
+    stored_text, wanted_text = _value_text(stored, name), _value_text(wanted, name)
+    return f"with {name} {stored_text}; found {wanted_text}, expected the same"
 
 
-class Proposer:
-    """Proposes configurations, and learns from the trials that have ended.
-
-    Args:
-        plan: The search.
-    """
-
-    def __init__(self, plan: SearchPlan) -> None:
-        optuna = self._optuna = require("optuna", "tune needs Optuna", "tune")
-        self._plan = plan
-        self._running: dict[int, Any] = {}
-        first = plan.checkpoints[min(_FIRST, len(plan.checkpoints)) - 1]
-        pruner = optuna.pruners.MedianPruner(_FIRST, first, n_min_trials=_FIRST)
-        verbosity = optuna.logging.get_verbosity()
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        try:
-            best = "maximize" if plan.metric.higher_is_better else "minimize"
-            self._study = optuna.create_study(direction=best, pruner=pruner)
-        finally:
-            optuna.logging.set_verbosity(verbosity)
-
-    def propose(self, number: int) -> dict[str, Any]:
-        """Return the configuration of a trial: the loss, and a value for every range of its space.
-
-        The random numbers depend on the seed and on `number` alone, so a search that is continued
-        draws what it would have drawn in one run.
-
-        Args:
-            number: The number of the trial, from 0.
-        """
-        seed = int(np.random.SeedSequence((self._plan.seed, number)).generate_state(1)[0])
-        samplers = self._optuna.samplers
-        kind = samplers.TPESampler if self._plan.sampler == "tpe" else samplers.RandomSampler
-        self._study.sampler = kind(seed=seed)
-        trial = self._running[number] = self._study.ask()
-        losses = self._plan.losses
-        loss = losses[0] if len(losses) == 1 else str(trial.suggest_categorical("loss", losses))
-        space = self._plan.spaces[losses.index(loss)]
-        values = {
-            name: _suggest(trial, key, space[name]) for name, key in self._plan.keys(loss).items()
-        }
-        return {"loss": loss, **values}
-
-    def trials(
-        self, numbers: list[int], search: Mapping[str, Any], deadline: float | None
-    ) -> Iterator[Trial]:
-        """Propose trials, as they are asked for.
-
-        Args:
-            numbers: Their numbers.
-            search: The specification of the search.
-            deadline: When to stop, by `time.monotonic`.
-        """
-        source = {"given": [MEMORY], "fold": 1, "fingerprint": search["data"]}
-        for number in numbers:
-            if deadline is not None and time.monotonic() > deadline:
-                return
-            spec = {
-                "search": digest(search),
-                "data": source,
-                "number": number,
-                "configuration": self.propose(number),
-            }
-            yield Trial(number, digest(spec), spec)
-
-    def falls_behind(self, trial: Trial, progress: tuple[int, float]) -> bool:
-        """Return whether a trial is worse than the median of the others after as many trees.
-
-        Args:
-            trial: The trial.
-            progress: The number of its trees so far, and its best validation value so far.
-        """
-        running, (trees, best) = self._running[trial.number], progress
-        running.report(best, trees)
-        # A trial that has all its trees may as well finish.
-        return bool(trees < self._plan.most_trees and running.should_prune())
-
-    def repeat(self, trial: TunedTrial) -> None:
-        """Take a trial of an earlier run into account.
-
-        Args:
-            trial: The trial.
-        """
-        keys = {"loss": "loss", **self._plan.keys(trial.configuration["loss"])}
-        self._study.enqueue_trial(
-            {keys[name]: value for name, value in trial.configuration.items()}
-        )
-        self.propose(trial.number)
-        for trees, best in zip(self._plan.checkpoints, trial.curve, strict=False):
-            self._running[trial.number].report(best, trees)
-        self.end(trial)
-
-    def end(self, ended: TunedTrial) -> None:
-        """Learn from a trial that has ended; one that failed, or was given up, says nothing.
-
-        Args:
-            ended: The trial.
-        """
-        trial, states = self._running.pop(ended.number), self._optuna.trial.TrialState
-        if ended.state != DONE:
-            self._study.tell(trial, state=states.PRUNED if ended.state == PRUNED else states.FAIL)
-        else:
-            assert ended.score is not None
-            # A training that stopped early has found its best value: its curve stays there.
-            for trees in self._plan.checkpoints[len(ended.curve) :]:
-                trial.report(ended.score, trees)
-            self._study.tell(trial, ended.score)
-
-
-def _suggest(trial: Any, key: str, given: Dimension) -> Any:
-    if isinstance(given, Choice):
-        return trial.suggest_categorical(key, given.values)
-    suggest = trial.suggest_int if isinstance(given, WholeNumber) else trial.suggest_float
-    return suggest(key, given.low, given.high, log=given.log)
+def _value_text(content: Mapping[str, Any], name: str) -> str:
+    value = content.get(name, "none")
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

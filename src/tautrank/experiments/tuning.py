@@ -12,16 +12,16 @@ from typing import Any
 
 import tautrank
 from tautrank.engines.langevin import Langevin
+from tautrank.experiments.plan import Experiment
 from tautrank.experiments.result import Result
-from tautrank.experiments.search import SearchPlan
+from tautrank.experiments.search import SearchOptions
 from tautrank.experiments.space import parameters_of
 from tautrank.experiments.store import DONE, FAILED, Trial, TrialOutcome
-from tautrank.metrics import Metric
+from tautrank.experiments.trial import PRUNED, UNFINISHED
+from tautrank.metrics import Metric, metric
 from tautrank.report.page import Page, TableSection
 from tautrank.report.terminal import command_line
 from tautrank.tables import Cell, Column, Table
-
-PRUNED, UNFINISHED = "pruned", "unfinished"
 
 _MOST_SHOWN = 10  # trials in the table; CSV has all of them
 
@@ -40,8 +40,8 @@ _WITHOUT_OPTION = ("early_stopping_rounds", "verbose", "langevin")
 
 
 @dataclass(frozen=True)
-class TunedTrial:
-    """A trial of a search that has ended.
+class TriedConfiguration:
+    """A configuration that was tried, and what its training gave.
 
     Args:
         number: The number of the trial, from 0.
@@ -67,7 +67,7 @@ class TunedTrial:
     curve: Sequence[float] = ()
 
     @classmethod
-    def of(cls, trial: Trial, outcome: TrialOutcome) -> TunedTrial:
+    def of(cls, trial: Trial, outcome: TrialOutcome) -> TriedConfiguration:
         """Read a trial from what a store holds."""
         if outcome.result:
             fields = json.loads(outcome.result)
@@ -87,19 +87,21 @@ class Tuning(Result):
     """The result of a search.
 
     Args:
-        plan: The search.
+        experiment: The losses, and the ranges that were searched.
+        options: How configurations were proposed and trained.
         trials: All trials that have ended, by number.
         ranker: The model of the best configuration; None if none was asked for.
     """
 
-    plan: SearchPlan
-    trials: tuple[TunedTrial, ...]
+    experiment: Experiment
+    options: SearchOptions
+    trials: tuple[TriedConfiguration, ...]
     ranker: tautrank.Ranker | None = None
 
     @property
     def metric(self) -> Metric:
         """The metric that was optimised."""
-        return self.plan.metric
+        return metric(self.experiment.metrics[0])
 
     @property
     def has_best(self) -> bool:
@@ -107,7 +109,7 @@ class Tuning(Result):
         return any(trial.state == DONE for trial in self.trials)
 
     @property
-    def best(self) -> TunedTrial:
+    def best(self) -> TriedConfiguration:
         """The trial with the best validation value, the first one if several have it."""
         return self.ranked()[0]
 
@@ -131,17 +133,17 @@ class Tuning(Result):
         """
         parameters = {
             "metric": str(self.metric),
-            **parameters_of(self.best.configuration, self.plan.fixed),
+            **parameters_of(self.best.configuration, self.experiment.parameters),
         }
         return {**parameters, "n_estimators": self.best.trees, "early_stopping_rounds": None}
 
-    def ranked(self) -> list[TunedTrial]:
+    def ranked(self) -> list[TriedConfiguration]:
         """Return the trials from best to worst, those that were pruned and then those that failed
         at the end.
         """
         sign = self.metric.sign
 
-        def rank(trial: TunedTrial) -> tuple[int, float, int]:
+        def rank(trial: TriedConfiguration) -> tuple[int, float, int]:
             state = (DONE, PRUNED, FAILED).index(trial.state)
             return state, -sign * (trial.score or 0.0), trial.number
 
@@ -166,8 +168,8 @@ class Tuning(Result):
         best_params = json.dumps(self.best_params, default=_plain_parameter)
         return {
             "metric": str(self.metric),
-            "sampler": self.plan.sampler,
-            "seed": self.plan.seed,
+            "sampler": self.options.sampler,
+            "seed": self.options.seed,
             "best_trial": self.best.number,
             "best_score": self.best.score,
             "best_configuration": self.best.configuration,
@@ -187,13 +189,13 @@ class Tuning(Result):
     def _csv(self) -> str:
         return self._table_of(self.trials).to_csv()
 
-    def _table_of(self, trials: Sequence[TunedTrial]) -> Table:
+    def _table_of(self, trials: Sequence[TriedConfiguration]) -> Table:
         """Return trials, one per row: score, trees, and every value that was searched."""
         names = _searched_names(trials)
-        metric = str(self.metric)
+        metric_name = str(self.metric)
         columns = [
             Column("trial"),
-            Column(metric, ("state", metric), high_first=self.metric.higher_is_better),
+            Column(metric_name, ("state", metric_name), high_first=self.metric.higher_is_better),
             Column("trees", ("trees", "grown", "seconds", "error")),
         ]
         columns += [Column(name, words=name == "loss") for name in names]
@@ -201,7 +203,7 @@ class Tuning(Result):
         return Table(tuple(columns), tuple(rows))
 
 
-def _row(trial: TunedTrial, names: Sequence[str]) -> list[Cell]:
+def _row(trial: TriedConfiguration, names: Sequence[str]) -> list[Cell]:
     """Return the cells of a trial: its number, score, costs, and the values of what was searched."""
     score = "failed" if trial.score is None else f"{trial.score:.4f}"
     if trial.state == PRUNED:
@@ -221,7 +223,7 @@ def _row(trial: TunedTrial, names: Sequence[str]) -> list[Cell]:
     return row
 
 
-def _searched_names(trials: Sequence[TunedTrial]) -> list[str]:
+def _searched_names(trials: Sequence[TriedConfiguration]) -> list[str]:
     """Return the names of what was searched, the loss included if there was a choice."""
     names = {name for trial in trials for name in trial.configuration if name != "loss"}
     ranker_first = sorted(names, key=lambda name: ("." in name, name))

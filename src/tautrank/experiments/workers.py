@@ -27,7 +27,7 @@ from tautrank.experiments.plan import Plan
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Store, Trial, TrialOutcome
 from tautrank.experiments.trial import (
     RunTrial,
-    Surroundings,
+    TrialContext,
     attempt,
     forget_data,
     no_answer,
@@ -39,7 +39,7 @@ from tautrank.progress import Progress, Silent
 Ended: TypeAlias = Iterator[tuple[Trial, TrialOutcome]]
 """Trials as they finish; what is not finished when the iterator is closed is given up."""
 
-Workers: TypeAlias = Callable[[Sequence[Trial], Surroundings], Ended]
+Workers: TypeAlias = Callable[[Sequence[Trial], TrialContext], Ended]
 """What runs trials."""
 
 MOST_LOSSES = 3
@@ -55,7 +55,7 @@ def run_trials(
     n: int,
     run: RunTrial,
     trials: Iterable[Trial],
-    around: Surroundings,
+    context: TrialContext,
     *,
     answer: Callable[[Trial, Any], Any] = no_answer,
     deadline: float | None = None,
@@ -75,7 +75,7 @@ def run_trials(
             need.
         trials: the trials; the next one is taken when a process is free and the last outcome has
             been taken.
-        around: what all trials need.
+        context: what all trials need.
         answer: the function that answers a trial that asks, given the trial and what it sent.
         deadline: the time, by `time.monotonic`, at which to give up what other processes are
             running.
@@ -87,10 +87,17 @@ def run_trials(
         stack.callback(forget_data)
         if n == 1:
             for trial in trials:
-                yield trial, attempt(trial.spec, replace(around, ask=partial(answer, trial)), run)
+                yield (
+                    trial,
+                    attempt(
+                        trial.spec,
+                        replace(context, ask=partial(answer, trial), deadline=deadline),
+                        run,
+                    ),
+                )
             return
         bins = tempfile.TemporaryDirectory(prefix="tautrank-bins-", ignore_cleanup_errors=True)
-        around, source = replace(around, bins=stack.enter_context(bins)), iter(trials)
+        context, source = replace(context, bins=stack.enter_context(bins)), iter(trials)
         while True:
             # A process with nothing left to do takes over the trial of one that died.
             idle = [process for process in processes.values() if process.trial is None]
@@ -99,7 +106,7 @@ def run_trials(
                 if given is None:
                     break
                 process = (
-                    idle.pop() if idle else stack.enter_context(closing(_Process(run, around)))
+                    idle.pop() if idle else stack.enter_context(closing(_Process(run, context)))
                 )
                 processes[process.connection], process.trial = process, given
                 process.send(given.spec)
@@ -158,10 +165,10 @@ def ignoring_ctrl_c() -> Iterator[None]:
 class _Process:
     """A process, and the trial it has."""
 
-    def __init__(self, run: RunTrial, around: Surroundings) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.connection, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs, run, around), daemon=True)
+    def __init__(self, run: RunTrial, context: TrialContext) -> None:
+        processes = multiprocessing.get_context("spawn")
+        self.connection, theirs = processes.Pipe()
+        self._process = processes.Process(target=_work, args=(theirs, run, context), daemon=True)
         with ignoring_ctrl_c():
             self._process.start()
         # With the other end closed here, the death of the process is the end of what can be
@@ -206,7 +213,7 @@ def _cause_of_death(code: int) -> str:
     return f"signal {names.get(-code, -code)}"
 
 
-def _work(connection: Connection, run: RunTrial, around: Surroundings) -> None:
+def _work(connection: Connection, run: RunTrial, context: TrialContext) -> None:
     """Run one trial after the other until no more come."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_die_with_parent, daemon=True).start()
@@ -218,7 +225,7 @@ def _work(connection: Connection, run: RunTrial, around: Surroundings) -> None:
     with suppress(EOFError, OSError):
         connection.send((_READY, None))
         while True:
-            connection.send((_DONE, attempt(connection.recv(), replace(around, ask=ask), run)))
+            connection.send((_DONE, attempt(connection.recv(), replace(context, ask=ask), run)))
 
 
 def _die_with_parent() -> None:
@@ -227,21 +234,21 @@ def _die_with_parent() -> None:
     os._exit(1)
 
 
-def run_here(n: int, trials: Sequence[Trial], around: Surroundings) -> Ended:
+def run_here(n: int, trials: Sequence[Trial], context: TrialContext) -> Ended:
     """Run trials in processes of this machine, one trial in each; a single one is this process
     itself.
 
     Args:
         n: the number of processes.
         trials: the trials.
-        around: what all of them need.
+        context: what all of them need.
     """
     if n > 1:
-        around = replace(around, own=own_losses_of(trials, "workers"))
-    yield from run_trials(n, run_trial, trials, around)
+        context = replace(context, custom_losses=own_losses_of(trials, "workers"))
+    yield from run_trials(n, run_trial, trials, context)
 
 
-def run_on_dask(address: str, n: int, trials: Sequence[Trial], around: Surroundings) -> Ended:
+def run_on_dask(address: str, n: int, trials: Sequence[Trial], context: TrialContext) -> Ended:
     """Run trials on the workers of a Dask scheduler (the `distributed` extra).
 
     Each needs this version of tautrank, and the data at the same path. A worker that is lost loses
@@ -252,13 +259,13 @@ def run_on_dask(address: str, n: int, trials: Sequence[Trial], around: Surroundi
             ``local`` for a cluster on this machine.
         n: the number of worker processes of a local cluster.
         trials: the trials.
-        around: what all of them need; data in memory is sent to each worker once.
+        context: what all of them need; data in memory is sent to each worker once.
     """
     dask = require("distributed", _NEEDS_DASK, "distributed")
-    around = replace(around, own=own_losses_of(trials, "dask"))
+    context = replace(context, custom_losses=own_losses_of(trials, "dask"))
     with ExitStack() as stack:
         client = connect(address, n, stack, "--dask")
-        shared = client.scatter(around, broadcast=True, hash=False) if around.held else around
+        shared = client.scatter(context, broadcast=True, hash=False) if context.data else context
         by_key = {f"tautrank-{trial.key}": trial for trial in trials}
         # A result is a pure function of the key, but one that an earlier run left half-way must not
         # be waited for.
@@ -299,7 +306,7 @@ def choose_workers(workers: int, dask: str = "") -> Workers:
         workers: the number of processes; with one, trials run in this process.
         dask: the address of a Dask scheduler; empty for processes of this machine.
 
-    >>> list(choose_workers(2)([], Surroundings()))
+    >>> list(choose_workers(2)([], TrialContext()))
     []
     """
     n = whole("workers", workers, 1)
@@ -328,17 +335,12 @@ def run_waiting(
         threads: threads of one trial, unless the plan says how many.
         retry: run failed trials again too.
     """
-    held = (
-        {mark: plan.data.held[fold - 1] for fold, mark in plan.fingerprints}
-        if plan.data.held
-        else {}
-    )
-    around = Surroundings(held=held, threads=threads)
+    context = TrialContext(data=plan.data_by_fingerprint, threads=threads)
     with store.running():
         waiting, size = unfinished(plan, store, retry=retry), plan.size
         progress = progress or Silent()
         progress.update(size - len(waiting), size, "")
-        for done, (trial, outcome) in enumerate(workers(waiting, around), size - len(waiting) + 1):
+        for done, (trial, outcome) in enumerate(workers(waiting, context), size - len(waiting) + 1):
             if outcome.status == IMPOSSIBLE:
                 raise DataError(outcome.error)
             if outcome.status == FAILED and not plan.study.keeps_failures:

@@ -5,13 +5,13 @@ seed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tautrank.arguments import whole
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.data_source import NONE, DataSource, read_source
-from tautrank.experiments.plan import Budget, Condition, Plan, settle
+from tautrank.experiments.plan import Budget, Condition, Plan
 from tautrank.json_values import digest, from_json, to_json
 from tautrank.papers.study import OTHER_DATA, Recipe, Study
 
@@ -120,7 +120,7 @@ def make_plan(
     seed: int = 0,
     n_jobs: int = 1,
 ) -> StudyPlan:
-    """Read the data once, to recognise it later, and settle what a run of the study will do.
+    """Read the data once, to recognise it later, and plan what a run of the study will do.
 
     Args:
         study: the study.
@@ -145,10 +145,10 @@ def make_plan(
         raise OptionError(
             f"--data: found none; expected {expected}, since {study.name} trains models"
         )
-    settled = settle(study, source, study.planned(budget or Budget()))
+    plan = StudyPlan.of(study, source, budget, seed=seed, n_jobs=n_jobs)
     if not recipe and study.recipes:
-        recipe = _recipe_for(study, settled["n_features"], settled["n_queries"])
-    return StudyPlan(**settled, recipe=recipe, seed=seed, n_jobs=n_jobs)
+        recipe = _recipe_for(study, plan.n_features, plan.n_queries)
+    return replace(plan, recipe=recipe)
 
 
 def _recipe_for(study: Study, n_features: int, n_queries: int) -> str:

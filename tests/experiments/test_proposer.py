@@ -11,26 +11,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tautrank.experiments.search import plan_search
-from tautrank.experiments.space import Choice, WholeNumber
+from tautrank.experiments.proposer import Proposer
+from tautrank.experiments.search import SearchOptions, declare_search
+from tautrank.experiments.space import Choice, Search, WholeNumber
 from tautrank.experiments.store import DONE
-from tautrank.experiments.tune import Proposer
-from tautrank.experiments.tuning import PRUNED, TunedTrial
+from tautrank.experiments.trial import PRUNED
+from tautrank.experiments.tuning import TriedConfiguration
 from tests.experiments.test_space import ranges
+
+OPTIONS = SearchOptions()
 
 
 @pytest.fixture(scope="module")
-def plan():
-    return plan_search("mse", "ndcg@5", {"num_leaves": ("int", 2, 9)}, {"n_estimators": 20})
+def search():
+    return declare_search("mse", "ndcg@5", {"num_leaves": ("int", 2, 9)}, {"n_estimators": 20})
 
 
 @given(ranges, st.integers(0, 2**31 - 1), st.integers(0, 1000))
 @settings(max_examples=25, deadline=None)
-def test_a_draw_lies_in_its_range_and_depends_on_seed_and_number_alone(plan, one, seed, number):
-    plan = replace(plan, spaces=({"x": one},), seed=seed)
-    late = Proposer(plan)
+def test_a_draw_lies_in_its_range_and_depends_on_seed_and_number_alone(search, one, seed, number):
+    search = replace(search, search=Search({}, {"mse": {"x": one}}))
+    options = SearchOptions(seed=seed)
+    late = Proposer(search, options)
     late.propose(number + 1)
-    drawn = Proposer(plan).propose(number)["x"]
+    drawn = Proposer(search, options).propose(number)["x"]
     assert late.propose(number)["x"] == drawn
     if isinstance(one, Choice):
         assert drawn in one.values
@@ -41,8 +45,8 @@ def test_a_draw_lies_in_its_range_and_depends_on_seed_and_number_alone(plan, one
 
 def run(proposer: Proposer, number: int, curve: list[float]) -> tuple[str, int]:
     """Run a trial with this curve of best values, one per tree."""
-    ended = TunedTrial(number, proposer.propose(number), DONE, curve[-1], grown=len(curve))
-    for trees in (trees for trees in proposer._plan.checkpoints if trees <= len(curve)):
+    ended = TriedConfiguration(number, proposer.propose(number), DONE, curve[-1], grown=len(curve))
+    for trees in (trees for trees in proposer.checkpoints if trees <= len(curve)):
         ended = replace(ended, curve=(*ended.curve, curve[trees - 1]))
         if proposer.falls_behind(ended, (trees, curve[trees - 1])):
             ended = replace(ended, state=PRUNED, grown=trees)
@@ -51,8 +55,8 @@ def run(proposer: Proposer, number: int, curve: list[float]) -> tuple[str, int]:
     return ended.state, ended.grown
 
 
-def test_a_trial_below_the_median_is_pruned_but_not_before_a_quarter_of_the_trees(plan):
-    proposer = Proposer(plan)
+def test_a_trial_below_the_median_is_pruned_but_not_before_a_quarter_of_the_trees(search):
+    proposer = Proposer(search, OPTIONS)
     for number, level in enumerate(
         (0.1, 0.2, 0.3, 0.4, 0.5)
     ):  # the first five are all trained to the end
@@ -63,8 +67,8 @@ def test_a_trial_below_the_median_is_pruned_but_not_before_a_quarter_of_the_tree
     assert run(proposer, 7, [0.0] * 4 + [0.306] * 10 + [0.9] * 6) == (DONE, 20)
 
 
-def test_a_training_that_stopped_early_counts_with_its_best_value_at_later_trees(plan):
-    proposer = Proposer(replace(plan, fixed={"n_estimators": 40}))
+def test_a_training_that_stopped_early_counts_with_its_best_value_at_later_trees(search):
+    proposer = Proposer(replace(search, parameters={"n_estimators": 40}), OPTIONS)
     for number in range(5):  # the last tree, after the last checkpoint, is the best
         assert run(proposer, number, [0.3] * 10 + [0.5]) == (DONE, 11)
     assert run(proposer, 5, [0.4] * 40) == (PRUNED, 12)
@@ -75,18 +79,17 @@ def test_a_training_that_stopped_early_counts_with_its_best_value_at_later_trees
 
 
 def test_a_cost_is_pruned_above_the_median():
-    proposer = Proposer(
-        plan_search("mse", "arp", {"num_leaves": ("int", 2, 9)}, {"n_estimators": 20})
-    )
+    search = declare_search("mse", "arp", {"num_leaves": ("int", 2, 9)}, {"n_estimators": 20})
+    proposer = Proposer(search, OPTIONS)
     for number in range(5):
         run(proposer, number, [5.0] * 20)
     assert run(proposer, 5, [5.1] * 20) == (PRUNED, 5)
     assert run(proposer, 6, [4.9] * 20) == (DONE, 20)
 
 
-def test_optuna_is_silent_and_left_as_it_was(plan, capfd):
+def test_optuna_is_silent_and_left_as_it_was(search, capfd):
     before = optuna.logging.get_verbosity()
-    run(Proposer(plan), 0, [0.5] * 20)
+    run(Proposer(search, OPTIONS), 0, [0.5] * 20)
     captured = capfd.readouterr()
     assert captured.out + captured.err == ""
     assert optuna.logging.get_verbosity() == before
