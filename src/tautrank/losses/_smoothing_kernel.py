@@ -65,10 +65,18 @@ def _bell(d: Any) -> Any:
     if d == types.float32:
 
         def single(d: Any) -> Any:
+            # exp(-d^2 / 2) = 2^-v = 2^-n 2^f, with f between -1/2 and 1/2.
             v = min(d * d * _SINGLE(_HALF_LOG2E), _LAST_POWER)
             n = np.int32(v + _SINGLE(0.5))
             f = _SINGLE(n) - v
-            power = _P0 + f * (_P1 + f * (_P2 + f * (_P3 + f * (_P4 + f * (_P5 + f * _P6)))))
+
+            power = _P5 + f * _P6
+            power = _P4 + f * power
+            power = _P3 + f * power
+            power = _P2 + f * power
+            power = _P1 + f * power
+            power = _P0 + f * power
+
             scale = np.int32((np.int32(127) - n) << np.int32(23)).view(np.float32)
             return power * scale if v < _LAST_POWER else _SINGLE(0.0)
 
@@ -90,10 +98,10 @@ def finish_queries(
 ) -> None:
     """Turn the estimates of the queries ``first`` to ``last`` into what a booster consumes.
 
-    With ``u = z / (|z| + nu)`` acceleration takes ``<g, u> u`` off the gradient. The hessian is 1,
-    or the magnitude of the smoothed metric's own curvature: the mass of the jumps and what
-    acceleration took off, over sigma. This is at least ``|grad| / sigma``, so that no Newton step
-    goes further than the smoothing reaches.
+    With ``u = z / (|z| + nu)`` acceleration takes ``<g, u> u`` off the gradient ``g``. The hessian
+    is 1, or the magnitude of the smoothed metric's own curvature: the mass of the jumps and what
+    acceleration took off, over sigma. This is at least ``|g| / sigma``, so that no Newton step goes
+    further than the smoothing reaches.
 
     Args:
         scores: ``z``, one per document.
@@ -116,12 +124,12 @@ def finish_queries(
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _finish(scores: Array, scale: float, options: Any, grad: Array, hess: Array) -> None:
-    """`finish_queries` for one query, whose weight is ``scale``."""
+    """Finish one query, whose weight is ``scale``; arguments as those of `finish_queries`."""
     sigma, nu, accelerate, centre, curvature = options
     n = scores.shape[0]
     mean = 0.0
-    along = 0.0
-    # Scores beyond 1e150 have squares beyond float64: those are done again, in other units.
+    along = 0.0  # <g, u> / (|z| + nu)
+    # Scores beyond 1e150 have squares beyond float64: those are done again, in another unit.
     unit = 1.0
     if accelerate:
         for unit in (1.0, 2.0**-600):
@@ -141,15 +149,15 @@ def _finish(scores: Array, scale: float, options: Any, grad: Array, hess: Array)
         length = math.sqrt(square) + unit * nu
         along = dot / length / length
     for p in range(n):
-        taken = along * (unit * scores[p] - mean)
-        size = (hess[p] + abs(taken)) / sigma if curvature else 1.0
-        grad[p] = scale * (grad[p] - taken)
+        taken_off = along * (unit * scores[p] - mean)
+        size = (hess[p] + abs(taken_off)) / sigma if curvature else 1.0
+        grad[p] = scale * (grad[p] - taken_off)
         hess[p] = scale * size
 
 
 @njit(cache=True, error_model="numpy")
-def sort_positions(t: F64, n: int, ranks: I32, top: I32, wanted: int) -> None:
-    """Write to ``top`` the places of the ``wanted`` highest of ``n`` positions, highest first, ties
+def sort_positions(t: F64, n: int, ranks: I32, top: I32, depth: int) -> None:
+    """Write to ``top`` the places of the ``depth`` highest of ``n`` positions, highest first, ties
     in their order.
 
     Args:
@@ -157,63 +165,67 @@ def sort_positions(t: F64, n: int, ranks: I32, top: I32, wanted: int) -> None:
         n: how many.
         ranks: scratch; at least ``n + LANES`` long.
         top: receives the places.
-        wanted: at most ``n``.
+        depth: at most ``n``.
     """
     rank_documents(t, n, ranks)
     for i in range(n):
-        if ranks[i] < wanted:
+        if ranks[i] < depth:
             top[ranks[i]] = i
 
 
 @njit(cache=True, error_model="numpy")
 def first_documents(
-    t: F64, n: int, wanted: int, best: F64, order: I32, some: I32, top: I32
+    t: F64, n: int, depth: int, best: F64, order: I32, places: I32, top: I32
 ) -> None:
-    """Write to ``top`` the places of the ``wanted`` highest of the first ``n`` positions, highest
+    """Write to ``top`` the places of the ``depth`` highest of the first ``n`` positions, highest
     first.
 
     Of equal positions the earlier one comes first. The positions are dealt out to lanes: at least
-    ``wanted`` of them reach the ``wanted``-th highest of the lanes' maxima, and few others do, so
+    ``depth`` of them reach the ``depth``-th highest of the lanes' maxima, and few others do, so
     that few are left to be sorted.
 
     Args:
         t: the positions; at least ``n + LANES`` long, what lies past ``n`` is overwritten.
         n: how many documents.
-        wanted: at most ``n``.
+        depth: at most ``n``.
         best: scratch for positions, at least ``n + LANES`` long, as is everything that follows.
         order: scratch for places, as is the next.
-        some: scratch.
+        places: scratch.
         top: receives the places.
     """
-    lanes = (wanted + LANES - 1) // LANES * LANES
-    if 2 * lanes > n:
-        sort_positions(t, n, order, top, wanted)
+    n_lanes = (depth + LANES - 1) // LANES * LANES
+    if 2 * n_lanes > n:
+        sort_positions(t, n, order, top, depth)
         return
-    for p in range(lanes):
+
+    # The highest position of each lane.
+    for p in range(n_lanes):
         best[p] = t[p]
-    whole = n // lanes * lanes
-    for row in range(lanes, whole, lanes):
-        for column in range(lanes):
+    full_rows = n // n_lanes * n_lanes
+    for row in range(n_lanes, full_rows, n_lanes):
+        for column in range(n_lanes):
             lane = _U(column)
             position = t[_U(row) + lane]
             best[lane] = position if position > best[lane] else best[lane]
-    for p in range(whole, n):
-        best[p - whole] = max(best[p - whole], t[p])
-    sort_positions(best, lanes, some, order, wanted)
-    least = best[order[wanted - 1]]
+    for p in range(full_rows, n):
+        best[p - full_rows] = max(best[p - full_rows], t[p])
+    sort_positions(best, n_lanes, places, order, depth)
+    limit = best[order[depth - 1]]
+
+    # Sort the positions that reach the limit.
     count = 0
     for p in range(n):
-        some[count] = p
-        count += 1 if t[p] >= least else 0
+        places[count] = p
+        count += 1 if t[p] >= limit else 0
     for i in range(count):
-        best[i] = t[some[i]]
-    sort_positions(best, count, top, order, wanted)
-    for i in range(wanted):
-        top[i] = some[order[i]]
+        best[i] = t[places[i]]
+    sort_positions(best, count, top, order, depth)
+    for i in range(depth):
+        top[i] = places[order[i]]
 
 
 class Draws(NamedTuple):
-    """Lists, and the noise to draw for them: what every kernel of a loss that draws noise is given.
+    """Lists, and the noise to draw for them.
 
     Args:
         scores: one per document.
@@ -254,25 +266,27 @@ def add_noise(
     """
     start = draws.offsets[query]
     n = draws.offsets[query + 1] - start
-    drawn = noise[: (n + GROUP - 1) // GROUP * GROUP]
+    groups = noise[: (n + GROUP - 1) // GROUP * GROUP]
     if distribution == NORMAL:
-        fill_noise(drawn, draws.seed, draws.step, query, stream)
+        fill_noise(groups, draws.seed, draws.step, query, stream)
     else:
-        fill_long_tailed(drawn, distribution == GUMBEL, draws.seed, draws.step, query, stream)
+        fill_long_tailed(groups, distribution == GUMBEL, draws.seed, draws.step, query, stream)
     for p in range(n):
         t[p] = x[p] + spread * noise[draws.arrangement[start + p] - start]
 
 
 @njit(error_model="numpy", forceinline=True)
 def draw_positions(draws: Draws, query: int, sample: int, x: F64, noise: F64, t: F64) -> None:
-    """`add_noise` of a smoothed metric."""
+    """Draw the positions ``t = x + e`` of a smoothed metric; the noise is left in ``noise``."""
     add_noise(draws, query, x, NORMAL, 1.0, SMOOTHING_STREAM + 256 * sample, noise, t)
 
 
 @njit(error_model="numpy", forceinline=True)
-def mean_positions(draws: Draws, more: Any, query: int, x: F64) -> None:
-    """Write where each document stands without noise, in units of sigma, at most ``far`` from 0."""
-    shift, sigma, far = more[0], more[1], more[2]
+def mean_positions(draws: Draws, options: Any, query: int, x: F64) -> None:
+    """Write where each document stands without noise, in units of sigma, at most ``far`` from 0;
+    `build_kernels` describes the options.
+    """
+    shift, sigma, far = options[0], options[1], options[2]
     start = draws.offsets[query]
     for p in range(draws.offsets[query + 1] - start):
         position = draws.scores[draws.arrangement[start + p]] / sigma - shift[start + p]
@@ -323,41 +337,43 @@ def build_kernels(
     Args:
         gradients: the first of its kernels.
         compiled: decorator of the others.
-        evaluate: ``evaluate(sums, moved, draws, more, query, t, room)`` returns the metric of a
-            query's documents at the positions ``t``; ``more`` is what all kernels of the metric are
-            given besides ``draws``: ``mu y`` in the order of the arrangement; sigma, the standard
-            deviation of the noise; as far from 0 as positions may be, in units of sigma; the
-            cut-off, at least the longest list if there is none; and then what the metric needs.
+        evaluate: ``evaluate(sums, moved, draws, options, query, t, room)`` returns the metric of a
+            query's documents at the positions ``t``. The options are ``mu y`` in the order of the
+            arrangement; sigma, the standard deviation of the noise; as far from 0 as positions may
+            be, in units of sigma; the cut-off, at least the longest list if there is none; and then
+            what the metric needs.
         sums: its `ScaleFreeMetric.sums`, if it is one.
         moved: its `ScaleFreeMetric.moved`.
     """
 
     @compiled
     def log_derivatives(
-        draws: Draws, more: Any, first: int, last: int, grad: Any, hess: Any
+        draws: Draws, options: Any, first: int, last: int, grad: Any, hess: Any
     ) -> None:
         scores, arrangement, _, offsets, scale, samples, _, _ = draws
-        sigma = more[1]
+        sigma = options[1]
         longest = longest_list(offsets, first, last)
         x, t, noise, room = scratch(longest)
-        g, h = np.empty(longest), np.empty(longest)
+        g = np.empty(longest)
+        h = np.empty(longest)
         for query in range(first, last):
             if scale[query] == 0.0:
                 continue
             start = offsets[query]
             n = offsets[query + 1] - start
+
             # Without noise equal scores are ranked by the arrangement: the worst case.
             for p in range(n):
                 x[p] = scores[arrangement[start + p]]
                 g[p] = 0.0
                 h[p] = 0.0
-            baseline = evaluate(sums, moved, draws, more, query, x, room)
-            mean_positions(draws, more, query, x)
+            baseline = evaluate(sums, moved, draws, options, query, x, room)
+
+            mean_positions(draws, options, query, x)
             for sample in range(samples):
                 draw_positions(draws, query, sample, x, noise, t)
-                gap = (baseline - evaluate(sums, moved, draws, more, query, t, room)) / (
-                    sigma * samples
-                )
+                value = evaluate(sums, moved, draws, options, query, t, room)
+                gap = (baseline - value) / (sigma * samples)
                 for p in range(n):
                     g[p] += gap * noise[p]
                     h[p] += abs(gap * noise[p])
@@ -366,23 +382,23 @@ def build_kernels(
                 hess[start + p] = h[p]
 
     @compiled
-    def values(draws: Draws, more: Any, first: int, last: int, results: Any) -> None:
+    def values(draws: Draws, options: Any, first: int, last: int, results: Any) -> None:
         x, t, noise, room = scratch(longest_list(draws.offsets, first, last))
         for query in range(first, last):
             if draws.scale[query] == 0.0:
                 continue
-            mean_positions(draws, more, query, x)
+            mean_positions(draws, options, query, x)
             total = 0.0
             for sample in range(draws.samples):
                 draw_positions(draws, query, sample, x, noise, t)
-                total += evaluate(sums, moved, draws, more, query, t, room)
+                total += evaluate(sums, moved, draws, options, query, t, room)
             results[query] = -draws.scale[query] * total / draws.samples
 
     return Kernels(gradients, log_derivatives, values)
 
 
 def kernels_for(sums: Callable[..., Any], moved: Callable[..., Any]) -> Kernels:
-    """The kernels of the metric with these functions: native if both are compiled by Numba.
+    """Return the kernels of the metric with these functions: compiled if Numba compiled both.
 
     Args:
         sums: its `ScaleFreeMetric.sums`.
@@ -401,8 +417,8 @@ def _compiled_kernels(sums: Callable[..., Any], moved: Callable[..., Any]) -> Ke
 
 @njit(cache=True, error_model="numpy")
 def _list_in_order(draws: Draws, query: int, t: F64, by_score: bool, room: Any) -> None:
-    """Lay out a list's values and positions by rank, or as they come; the third array of ``room``
-    says how.
+    """Write a list's values, positions and places by rank, or as they come, to the first three
+    arrays of ``room``.
     """
     v, b, order, ranks, _ = room
     start = draws.offsets[query]
@@ -419,12 +435,12 @@ def _list_in_order(draws: Draws, query: int, t: F64, by_score: bool, room: Any) 
 
 @register_jitable(error_model="numpy")
 def moved_value(
-    sums: Any, moved: Any, draws: Draws, more: Any, query: int, t: F64, room: Any
+    sums: Any, moved: Any, draws: Draws, options: Any, query: int, t: F64, room: Any
 ) -> Any:
-    """The metric of a list, see `build_kernels`: what it is when the first document moves to where
-    it is.
+    """Return the metric of a list, see `build_kernels`: its value when the first document moves to
+    where it stands.
     """
-    _, _, _, k, by_score = more
+    _, _, _, k, by_score = options
     _list_in_order(draws, query, t, by_score, room)
     v, b, _, _, _ = room
     n = draws.offsets[query + 1] - draws.offsets[query]
@@ -434,14 +450,17 @@ def moved_value(
 
 
 def _build(sums: Callable[..., Any], moved: Callable[..., Any], compiled: _Compile) -> Kernels:
+    """Build the kernels of a metric that computes its value after one document moves."""
+
     @compiled
-    def gradients(draws: Draws, more: Any, first: int, last: int, grad: Any, hess: Any) -> None:
+    def gradients(draws: Draws, options: Any, first: int, last: int, grad: Any, hess: Any) -> None:
         _, arrangement, _, offsets, scale, samples, _, _ = draws
-        _, sigma, _, k, by_score = more
+        _, sigma, _, k, by_score = options
         longest = longest_list(offsets, first, last)
         x, t, noise, room = scratch(longest)
         v, b, order, _, _ = room
-        g, h = np.empty(longest), np.empty(longest)
+        g = np.empty(longest)
+        h = np.empty(longest)
         share = DENSITY_AT_0 / (sigma * samples)
         for query in range(first, last):
             if scale[query] == 0.0:
@@ -449,7 +468,9 @@ def _build(sums: Callable[..., Any], moved: Callable[..., Any], compiled: _Compi
             start = offsets[query]
             n = offsets[query + 1] - start
             depth = min(k, n)
-            mean_positions(draws, more, query, x)
+            # A selection has one breaking point, the score 0; a ranking one per rank.
+            n_points = min(depth, n - 1) if by_score else 1
+            mean_positions(draws, options, query, x)
             for sample in range(samples):
                 draw_positions(draws, query, sample, x, noise, t)
                 _list_in_order(draws, query, t, by_score, room)
@@ -459,7 +480,7 @@ def _build(sums: Callable[..., Any], moved: Callable[..., Any], compiled: _Compi
                     h[i] = 0.0
                     mean = x[order[i]]
                     above = moved(v[:n], prepared, i, 0 if by_score else 1, depth)
-                    for place in range(min(depth, n - 1) if by_score else 1):
+                    for place in range(n_points):
                         below = moved(v[:n], prepared, i, place + 1 if by_score else 0, depth)
                         point = 0.0
                         if by_score:
@@ -470,8 +491,8 @@ def _build(sums: Callable[..., Any], moved: Callable[..., Any], compiled: _Compi
                         h[i] += abs(term)
                         above = below
                 for i in range(n):
-                    at = arrangement[start + order[i]]
-                    grad[at] -= share * g[i]
-                    hess[at] += share * h[i]
+                    document = arrangement[start + order[i]]
+                    grad[document] -= share * g[i]
+                    hess[document] += share * h[i]
 
     return build_kernels(gradients, compiled, moved_value, sums, moved)

@@ -49,8 +49,8 @@ _NOT_AMONG_THE_FIRST = 2.0**30
 
 @njit(error_model="numpy")
 def up_to_second_certain_stop(t: F64, gain: Array, n: int) -> int:
-    """How many documents stand at or above the second one that stops every reader; ``n`` where
-    there is none.
+    """Return how many documents stand at or above the second one that stops every reader; ``n``
+    where there is none.
 
     Whoever slides over a document further down leaves a certain stop above it: nothing changes
     there.
@@ -75,15 +75,15 @@ def up_to_second_certain_stop(t: F64, gain: Array, n: int) -> int:
 
 @register_jitable(error_model="numpy")
 def reader_value(
-    _sums: None, _moved: None, draws: Draws, more: Any, query: int, t: F64, room: Any
+    _sums: None, _moved: None, draws: Draws, options: Any, query: int, t: F64, room: Any
 ) -> Any:
-    """The metric of a list, see `build_kernels`."""
-    best, _, order, some, top = room
-    _, _, _, k, weights, _, stops = more
+    """Return the metric of a list, see `build_kernels`."""
+    best, _, order, places, top = room
+    _, _, _, k, weights, _, stops = options
     start = draws.offsets[query]
     n = draws.offsets[query + 1] - start
     depth = min(k, n)
-    first_documents(t, n, depth, best, order, some, top)
+    first_documents(t, n, depth, best, order, places, top)
     value = 0.0
     reach = 1.0
     for rank in range(depth):
@@ -103,55 +103,34 @@ def _slide_over(
     first: int,
     stop: int,
     points: Array,
-    at: int,
+    point: int,
     g: Array,
     h: Array,
 ) -> None:
-    """Add the jumps of the documents ``first`` to ``stop`` at the four breaking points from ``at``
-    on.
+    """Add the jumps of the documents ``first`` to ``stop`` at the four breaking points from
+    ``point`` on.
 
-    A point is a column: the two parts of its position, gain, rank, and weight for the documents
-    below and above it. The document of the point itself has its gain, so that it needs no
-    exception.
+    A breaking point is a column of ``points``: the two parts ``a`` and ``b`` of its position, its
+    gain ``u``, its rank ``r``, and its weights ``w`` for the documents below it and ``v`` for those
+    above it. The document of the point itself has its gain, so that it needs no exception.
     """
-    a0, b0, u0, r0, w0, v0 = (
-        points[0, at],
-        points[1, at],
-        points[2, at],
-        points[3, at],
-        points[4, at],
-        points[5, at],
-    )
-    at += 1
-    a1, b1, u1, r1, w1, v1 = (
-        points[0, at],
-        points[1, at],
-        points[2, at],
-        points[3, at],
-        points[4, at],
-        points[5, at],
-    )
-    at += 1
-    a2, b2, u2, r2, w2, v2 = (
-        points[0, at],
-        points[1, at],
-        points[2, at],
-        points[3, at],
-        points[4, at],
-        points[5, at],
-    )
-    at += 1
-    a3, b3, u3, r3, w3, v3 = (
-        points[0, at],
-        points[1, at],
-        points[2, at],
-        points[3, at],
-        points[4, at],
-        points[5, at],
-    )
+    a0, b0, u0 = points[0, point], points[1, point], points[2, point]
+    r0, w0, v0 = points[3, point], points[4, point], points[5, point]
+    point1 = point + 1
+    a1, b1, u1 = points[0, point1], points[1, point1], points[2, point1]
+    r1, w1, v1 = points[3, point1], points[4, point1], points[5, point1]
+    point2 = point + 2
+    a2, b2, u2 = points[0, point2], points[1, point2], points[2, point2]
+    r2, w2, v2 = points[3, point2], points[4, point2], points[5, point2]
+    point3 = point + 3
+    a3, b3, u3 = points[0, point3], points[1, point3], points[2, point3]
+    r3, w3, v3 = points[3, point3], points[4, point3], points[5, point3]
     for column in range(stop - first):
         j = _U(first) + _U(column)
-        x, y, u, r = high[j], low[j], gain[j], rank[j]
+        x = high[j]
+        y = low[j]
+        u = gain[j]
+        r = rank[j]
         d0, d1, d2, d3 = u - u0, u - u1, u - u2, u - u3
         e0 = bell((a0 - x) + (b0 - y)) * (w0 if r > r0 else v0)
         e1 = bell((a1 - x) + (b1 - y)) * (w1 if r > r1 else v1)
@@ -167,8 +146,16 @@ def _slide_above(
 ) -> None:
     """Add the jumps of the ranks ``first`` to ``stop`` at one breaking point below them, then let
     them pass it.
+
+    The point's position is ``a + b`` and its gain ``u``; ``passed`` is the chance that a reader
+    goes on past it.
     """
-    high, low, gain, reach, g, h = ranked[0], ranked[1], ranked[2], ranked[3], ranked[4], ranked[5]
+    high = ranked[0]
+    low = ranked[1]
+    gain = ranked[2]
+    reach = ranked[3]
+    g = ranked[4]
+    h = ranked[5]
     for column in range(stop - first):
         j = _U(first) + _U(column)
         d = gain[j] - u
@@ -180,7 +167,7 @@ def _slide_above(
 
 @njit(error_model="numpy")
 def _collect_points(
-    t: F64, gain: Array, top: I32, wanted: int, drops: F64, stops: bool, points: Array
+    t: F64, gain: Array, top: I32, n_first: int, drops: F64, stops: bool, points: Array
 ) -> tuple[int, int]:
     """Write the columns of `_slide_over`: breaking points without a gain first, both kinds filled
     up to fours.
@@ -188,11 +175,11 @@ def _collect_points(
     Returns how many columns the first kind takes, and how many both take.
     """
     count = 0
-    without = 0
+    n_gainless = 0
     for with_gain in (False, True):
-        without = count
+        n_gainless = count
         reach = 1.0
-        for rank in range(wanted):
+        for rank in range(n_first):
             p = top[rank]
             u = gain[p]
             # Without the document that slides, a point below it has one rank less.
@@ -211,7 +198,7 @@ def _collect_points(
         while count % 4:
             points[:, count] = 0.0
             count += 1
-    return without, count
+    return n_gainless, count
 
 
 @njit(error_model="numpy")
@@ -221,7 +208,7 @@ def _slide_first_ranks(
     low: Array,
     gain: Array,
     top: I32,
-    wanted: int,
+    n_first: int,
     drops: F64,
     ranked: Array,
     g: Array,
@@ -234,19 +221,22 @@ def _slide_first_ranks(
     ``1 - stop`` over the documents above the breaking point other than this one, and the two sums.
     """
     single = high.dtype.type
-    ranked[:, : (wanted + LANES - 1) // LANES * LANES] = 0.0
-    for rank in range(wanted):
+    ranked[:, : (n_first + LANES - 1) // LANES * LANES] = 0.0
+    for rank in range(n_first):
         p = top[rank]
         ranked[0, rank] = high[p]
         ranked[1, rank] = low[p]
         ranked[2, rank] = gain[p]
+
+    # The chance that a reader comes as far as the breaking point.
     above = 1.0
     # Ranks before `alive` have a certain stop above every breaking point to come: they gain nothing
     # any more.
     alive = 0
     last_alive = 0
     highest = gain[top[0]]
-    for rank in range(1, wanted):
+    for rank in range(1, n_first):
+        # The document of the rank before is above the breaking points from here on.
         before = gain[top[rank - 1]]
         passed = 1.0 - np.float64(before)
         if passed == 0.0:
@@ -258,11 +248,13 @@ def _slide_first_ranks(
         elif passed == 0.0:
             break
         highest = max(highest, before)
+
         p = top[rank]
         u = gain[p]
         through = 1.0 - np.float64(u)
+        # As long as nothing has a gain nothing changes, and everything is passed.
         if highest == 0.0 and u == 0.0:
-            continue  # nothing has a gain yet, so nothing changes and everything is passed
+            continue
         a = single(t[p])
         _slide_above(
             ranked,
@@ -274,76 +266,81 @@ def _slide_first_ranks(
             single(drops[rank - 1]),
             single(through),
         )
-    for rank in range(wanted):
+
+    for rank in range(n_first):
         g[top[rank]] += ranked[4, rank]
         h[top[rank]] += ranked[5, rank]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def reader_gradients(
-    draws: Draws, more: Any, first: int, last: int, grad: Array, hess: Array
+    draws: Draws, options: Any, first: int, last: int, grad: Array, hess: Array
 ) -> None:
-    """Coordinate conditional sampling for a reader's metric.
+    """Estimate gradients of a reader's metric by coordinate conditional sampling.
 
     Args:
         draws: the lists; their values are normalised gains (or chances to stop).
-        more: as `build_kernels` says, and then ``w_p`` and ``w_p - w_{p+1}`` by rank from 0, and
+        options: as `build_kernels` says, and then ``w_p`` and ``w_p - w_{p+1}`` by rank from 0, and
             whether the reader stops with the chance of the gain.
         first, last: the first query, and one past the last.
         grad: receives the estimate, one per document.
         hess: receives the mean size of its terms, one per document.
     """
     scores, arrangement, gains, offsets, scale, samples, _, _ = draws
-    _, sigma, _, k, _, drops, stops = more
+    _, sigma, _, k, _, drops, stops = options
     longest = longest_list(offsets, first, last)
     size = longest + 2 * LANES
     width = min(k + 1, longest) + 2 * LANES
-    x, t, noise, (best, _, order, some, top) = scratch(longest)
-    high, low, gain = (
-        np.empty(size, scores.dtype),
-        np.empty(size, scores.dtype),
-        np.empty(size, scores.dtype),
-    )
-    rank, g, h = (
-        np.empty(size, scores.dtype),
-        np.empty(size, scores.dtype),
-        np.empty(size, scores.dtype),
-    )
-    points, ranked = np.empty((6, width), scores.dtype), np.empty((6, width), scores.dtype)
+    x, t, noise, (best, _, order, places, top) = scratch(longest)
+    high = np.empty(size, scores.dtype)
+    low = np.empty(size, scores.dtype)
+    gain = np.empty(size, scores.dtype)
+    rank = np.empty(size, scores.dtype)
+    g = np.empty(size, scores.dtype)
+    h = np.empty(size, scores.dtype)
+    points = np.empty((6, width), scores.dtype)
+    ranked = np.empty((6, width), scores.dtype)
     for query in range(first, last):
         if scale[query] == 0.0:
             continue
         start = offsets[query]
         n = offsets[query + 1] - start
         padded = (n + LANES - 1) // LANES * LANES
-        mean_positions(draws, more, query, x)
-        gainless = 0
+
+        # Lay the list out in the order of the arrangement: documents without a gain come first.
+        mean_positions(draws, options, query, x)
+        n_gainless = 0
         for p in range(n):
             high[p] = x[p]
             low[p] = x[p] - high[p]
             gain[p] = gains[start + p]
-            gainless += gain[p] == 0.0
-        for rest in (high, low, gain):
-            rest[n:padded] = 0.0
-        for begun in (g, h):
-            begun[:padded] = 0.0
+            n_gainless += gain[p] == 0.0
+        for column in (high, low, gain):
+            column[n:padded] = 0.0
+        for sums in (g, h):
+            sums[:padded] = 0.0
+
         for sample in range(samples):
             draw_positions(draws, query, sample, x, noise, t)
-            wanted = min(k + 1, n)
+
+            # The first documents of the draw are the breaking points.
+            n_first = min(k + 1, n)
             if stops and gain[n - 1] == 1.0:
-                wanted = min(wanted, up_to_second_certain_stop(t, gain, n))
-            first_documents(t, n, wanted, best, order, some, top)
+                n_first = min(n_first, up_to_second_certain_stop(t, gain, n))
+            first_documents(t, n, n_first, best, order, places, top)
             rank[:padded] = _NOT_AMONG_THE_FIRST
-            for r in range(wanted):
+            for r in range(n_first):
                 rank[top[r]] = r
+
             # Two documents without a gain change places for nothing, so points without one need
             # only part of a pass.
-            without, count = _collect_points(t, gain, top, wanted, drops, stops, points)
-            for at in range(0, count, 4):
-                begin = gainless // LANES * LANES if at < without else 0
-                _slide_over(high, low, gain, rank, begin, padded, points, at, g, h)
+            n_without, n_points = _collect_points(t, gain, top, n_first, drops, stops, points)
+            for point in range(0, n_points, 4):
+                begin = n_gainless // LANES * LANES if point < n_without else 0
+                _slide_over(high, low, gain, rank, begin, padded, points, point, g, h)
             if stops:
-                _slide_first_ranks(t, high, low, gain, top, wanted, drops, ranked, g, h)
+                _slide_first_ranks(t, high, low, gain, top, n_first, drops, ranked, g, h)
+
         share = scores.dtype.type(smoothing.DENSITY_AT_0 / (sigma * samples))
         for p in range(n):
             grad[arrangement[start + p]] = -share * g[p]
