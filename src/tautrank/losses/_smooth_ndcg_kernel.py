@@ -18,18 +18,18 @@ from tautrank.losses._smoothing_kernel import bell
 
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
-def _chances(s: Array, at: int, inverse: float, chance: Array) -> float:
-    """Write ``1 / (1 + exp((s_at - s_j) / T))``, the chance that ``j`` is above the document
-    ``at``; return the sum.
+def _chances(s: Array, i: int, inverse: float, chance: Array) -> float:
+    """Write ``1 / (1 + exp((s_i - s_j) / T))``, the chance that ``j`` is above the document ``i``,
+    where ``inverse = 1 / T``; return the sum.
     """
     one = s.dtype.type(1.0)
     # ``bell(d) = exp(-d^2 / 2)``, which float32 lanes compute without the library.
-    twice = s.dtype.type(2.0 * inverse)
-    own = s[at]
+    twice_inverse = s.dtype.type(2.0 * inverse)
+    s_i = s[i]
     total = 0.0
     for j in range(s.size):
-        d = s[j] - own
-        x = bell(np.sqrt(twice * abs(d)))
+        d = s[j] - s_i
+        x = bell(np.sqrt(twice_inverse * abs(d)))
         p = one / (one + x)
         chance[j] = p if d >= 0 else x * p
         total += chance[j]
@@ -64,7 +64,7 @@ def approximate_ranks(
     hess: Array,
     values: F64,
 ) -> None:
-    """One minus ApproxNDCG; `tautrank.losses.ApproxNDCG` has the formula.
+    """Write one minus ApproxNDCG; `tautrank.losses.ApproxNDCG` has the formula.
 
     Args:
         scores: one per document.
@@ -81,20 +81,24 @@ def approximate_ranks(
     size = longest_list(offsets, first, last)
     chance = np.empty(size, scores.dtype)
     for query in range(first, last):
-        start, stop = offsets[query], offsets[query + 1]
+        start = offsets[query]
+        stop = offsets[query + 1]
         if scale[query] == 0.0:
             continue
-        s, g, h, c = scores[start:stop], grad[start:stop], hess[start:stop], chance[: stop - start]
+        s = scores[start:stop]
+        g = grad[start:stop]
+        h = hess[start:stop]
+        c = chance[: stop - start]
         value = 1.0
         for i in range(stop - start):
             gain = gains[start + i]
             if gain == 0.0:
                 continue
-            # The sum has the document's own chance too, 1/2; this is the logarithm of its rank and
-            # one.
+            # The sum holds 1/2 for the document itself: this is the logarithm of its rank plus 1.
             log = math.log(1.5 + _chances(s, i, 1.0 / temperature, c))
             value -= gain * math.log(2.0) / log
-            factor = scale[query] * gain * math.log(2.0) / (log * log * math.exp(log) * temperature)
+            slope_of_rank = log * log * math.exp(log) * temperature
+            factor = scale[query] * gain * math.log(2.0) / slope_of_rank
             c[i] = 0.0
             total = _slopes(c, factor, g, h)
             g[i] -= total
@@ -103,37 +107,39 @@ def approximate_ranks(
 
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
-def _distances(s: F64, own: float) -> tuple[float, float]:
-    """Return the sum of the distances of a score from all scores, and how many more are below it
-    than above it.
+def _distances(s: F64, s_i: float) -> tuple[float, float]:
+    """Return the sum of the distances of a score from all scores, and by how many those below it
+    outnumber those above it.
     """
-    total, more = 0.0, 0.0
+    total = 0.0
+    surplus = 0.0
     for j in range(s.size):
-        d = own - s[j]
+        d = s_i - s[j]
         total += abs(d)
-        more += (1.0 if d > 0.0 else 0.0) - (1.0 if d < 0.0 else 0.0)
-    return total, more
+        surplus += (1.0 if d > 0.0 else 0.0) - (1.0 if d < 0.0 else 0.0)
+    return total, surplus
 
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
-def _signed_sums(s: F64, own: float, b: F64) -> tuple[float, float]:
-    """Return the sum of ``b``, signed by where a score is relative to ``own``, and the sum of the
-    sizes.
+def _signed_sums(s: F64, s_i: float, b: F64) -> tuple[float, float]:
+    """Return the sum of ``b``, plus for scores below ``s_i`` and minus for those above it, and the
+    sum of the sizes.
     """
-    total, size = 0.0, 0.0
+    total = 0.0
+    size = 0.0
     for j in range(s.size):
-        d = own - s[j]
+        d = s_i - s[j]
         total += (b[j] if d > 0.0 else 0.0) - (b[j] if d < 0.0 else 0.0)
         size += abs(b[j]) if d != 0.0 else 0.0
     return total, size
 
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
-def _logits(s: F64, far: F64, factor: float, inverse: float, z: F64) -> float:
+def _logits(s: F64, distance: F64, factor: float, inverse: float, z: F64) -> float:
     """Write the logits of all documents at one rank; return the highest."""
     highest = -math.inf
     for j in range(s.size):
-        z[j] = (factor * s[j] - far[j]) * inverse
+        z[j] = (factor * s[j] - distance[j]) * inverse
         highest = max(highest, z[j])
     return highest
 
@@ -148,7 +154,8 @@ def _exponentials(z: F64, highest: float, p: Array) -> None:
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _sums(p: Array, earned: F64) -> tuple[float, float]:
     """Return the sum of exponentials, and that of what they earn."""
-    total, gain = 0.0, 0.0
+    total = 0.0
+    gain = 0.0
     for j in range(p.size):
         total += p[j]
         gain += p[j] * earned[j]
@@ -161,19 +168,19 @@ def _pass_back(
     share: float,
     gain: float,
     earned: F64,
-    more: F64,
+    surplus: F64,
     p: Array,
     b: F64,
     g: F64,
     h: F64,
 ) -> None:
     """Add the slopes of one rank to the sums: those of the distances to ``b``, all others to ``g``
-    and ``h``.
+    and ``h``; letters as in `sorted_gains`.
     """
     for j in range(earned.size):
         a = share * p[j] * (gain - earned[j])
         b[j] -= a
-        term = a * (factor - more[j])
+        term = a * (factor - surplus[j])
         g[j] += term
         h[j] += abs(term)
 
@@ -192,40 +199,48 @@ def sorted_gains(
     hess: Array,
     values: F64,
 ) -> None:
-    """One minus NeuralNDCG; `tautrank.losses.NeuralNDCG` has the formula, and `approximate_ranks`
-    the arguments.
+    """Write one minus NeuralNDCG; `tautrank.losses.NeuralNDCG` has the formula, and
+    `approximate_ranks` the arguments.
 
-    The logit of document ``j`` at the 0-based rank ``i`` is ``((n - 1 - 2i) s_j - B_j) / T``. It
-    changes with ``s_j`` by ``(n - 1 - 2i - m_j) / T``, where ``m_j`` more documents are below ``j``
-    than above it, and with another score by 1/T up or down. All sums are float64; of float32 scores
-    only the exponentials are in float32.
+    The logit of document ``j`` at the 0-based rank ``i`` is ``z_j = ((n - 1 - 2i) s_j - B_j) / T``
+    with ``B_j = sum_l |s_j - s_l|``. It changes with ``s_j`` by ``(n - 1 - 2i - m_j) / T``, where
+    the documents below ``j`` outnumber those above it by ``m_j``, and with another score by 1/T up
+    or down. All sums are float64; of float32 scores only the exponentials are in float32.
     """
     size = longest_list(offsets, first, last)
-    every, far, more, z = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
-    g, h, b = np.empty(size), np.empty(size), np.empty(size)
+    s_of_list = np.empty(size)
+    distance = np.empty(size)  # B
+    surplus = np.empty(size)  # m
+    z = np.empty(size)
+    g = np.empty(size)
+    h = np.empty(size)
+    b = np.empty(size)
     p = np.empty(size, scores.dtype)
     for query in range(first, last):
         start = offsets[query]
         n = offsets[query + 1] - start
         if scale[query] == 0.0:
             continue
-        s, earned = every[:n], gains[start : start + n]
+        s = s_of_list[:n]
+        earned = gains[start : start + n]
         for j in range(n):
             s[j] = scores[start + j]
             g[j] = 0.0
             h[j] = 0.0
             b[j] = 0.0
         for j in range(n):
-            far[j], more[j] = _distances(s, s[j])
+            distance[j], surplus[j] = _distances(s, s[j])
+
         value = 1.0
         for i in range(min(n, discounts.size)):
             factor = n - 1.0 - 2.0 * i
-            highest = _logits(s, far, factor, 1.0 / temperature, z)
+            highest = _logits(s, distance, factor, 1.0 / temperature, z)
             _exponentials(z[:n], highest, p)
             total, gain = _sums(p[:n], earned)
             gain /= total
             value -= discounts[i] * gain
-            _pass_back(factor, discounts[i] / (total * temperature), gain, earned, more, p, b, g, h)
+            share = discounts[i] / (total * temperature)
+            _pass_back(factor, share, gain, earned, surplus, p, b, g, h)
         values[query] = scale[query] * value
         for j in range(n):
             signed, sizes = _signed_sums(s, s[j], b[:n])
