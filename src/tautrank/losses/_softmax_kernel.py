@@ -34,7 +34,7 @@ def uniform_targets(
     phi: Array,
     sums: F64,
 ) -> None:
-    """Targets with a gamma drawn uniformly for each document.
+    """Write targets ``phi`` with a gamma drawn uniformly for each document.
 
     Args:
         base: the part of the target that gamma does not touch, one per document.
@@ -46,10 +46,10 @@ def uniform_targets(
         phi: receives the targets, one per document.
         sums: receives what they were divided by, one per query.
     """
-    drawn = np.empty(longest_list(offsets, first, last))
+    gammas = np.empty(longest_list(offsets, first, last))
     for query in range(first, last):
         start = offsets[query]
-        t = drawn[: offsets[query + 1] - start]
+        t = gammas[: offsets[query + 1] - start]
         b = base[start : offsets[query + 1]]
         fill_uniform(t, seed, step, query, GAMMA_STREAM)
         total = 0.0
@@ -64,8 +64,8 @@ def uniform_targets(
 
 @njit(error_model="numpy", inline="always")
 def _log_total(scores: F64, start: int, stop: int) -> tuple[float, float]:
-    """The highest score of a query, and ``log sum exp(score - highest)``: what ``-log rho`` is
-    measured by.
+    """Return the highest score of a query, and ``log sum exp(score - highest)``: what ``-log rho``
+    is measured by.
     """
     top = -math.inf
     for p in range(start, stop):
@@ -90,8 +90,8 @@ def tight_targets(
     phi: Array,
     sums: F64,
 ) -> None:
-    """Targets with the gammas in [0, 1] that minimise the loss ``sum t c / sum t``, where
-    ``c = -log rho``.
+    """Write targets ``phi`` with the gammas in [0, 1] that minimise the loss ``sum t c / sum t``,
+    where ``c = -log rho``.
 
     A ratio of linear functions over a box takes its minimum at a corner: ``t_i`` is at its upper
     end where ``c_i`` lies below the minimum, at its lower end elsewhere. So documents are taken
@@ -114,29 +114,36 @@ def tight_targets(
         start, stop = offsets[query], offsets[query + 1]
         if scale[query] == 0.0:
             continue
+
+        # All targets at their lower ends.
         top, log_total = _log_total(scores, start, stop)
-        weight = 0.0
-        weighted = 0.0
+        sum_t = 0.0
+        sum_tc = 0.0
         for p in range(start, stop):
-            c = log_total - (scores[arrangement[p]] - top)
+            document = arrangement[p]
+            c = log_total - (scores[document] - top)
             cost[ranks[p]] = c
-            weight += base[arrangement[p]]
-            weighted += base[arrangement[p]] * c
-        taken = 0
+            sum_t += base[document]
+            sum_tc += base[document] * c
+
+        # Those of the first ranks at their upper ends.
+        n_upper = 0
         # The tolerance keeps documents of equal cost together when rounding alone tells cost and
         # mean apart.
-        while taken < stop - start and cost[taken] * (1.0 + 1e-12) < weighted / weight:
-            weight += unit[query]
-            weighted += unit[query] * cost[taken]
-            taken += 1
-        sums[query] = weight
+        while n_upper < stop - start and cost[n_upper] * (1.0 + 1e-12) < sum_tc / sum_t:
+            sum_t += unit[query]
+            sum_tc += unit[query] * cost[n_upper]
+            n_upper += 1
+
+        sums[query] = sum_t
         for p in range(start, stop):
-            slack = unit[query] if ranks[p] < taken else 0.0
-            phi[arrangement[p]] = (base[arrangement[p]] + slack) / weight
+            slack = unit[query] if ranks[p] < n_upper else 0.0
+            phi[arrangement[p]] = (base[arrangement[p]] + slack) / sum_t
 
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _sum(e: Array) -> float:
+    """Return the sum of an array, in any order."""
     total = 0.0
     for p in range(e.shape[0]):
         total += e[p]
@@ -144,8 +151,10 @@ def _sum(e: Array) -> float:
 
 
 @njit(error_model="numpy")
-def _others(s: Array, best: int, tail: float, e: Array, q: Array) -> None:
-    """Write to ``q`` the softmax over all documents but the best one, for which it is 0."""
+def _softmax_without_best(s: Array, best: int, tail: float, e: Array, q: Array) -> None:
+    """Write to ``q`` the softmax over all documents but the best one, for which it is 0; ``e`` is
+    ``exp(s - max)``, and ``tail`` its sum without the best.
+    """
     if tail > 1e-6:
         share = 1.0 / tail
         for p in range(s.shape[0]):
@@ -178,26 +187,33 @@ def _neumann(e: Array, q: Array, phi: Array, best: int, n: int, tail: float) -> 
     one = e.dtype.type(1.0)
     share = e.dtype.type(1.0 / (1.0 + tail))
     lead = share - phi[best]
+
     # The best document is left out of the sums by a rho and a phi of 0, and put in by hand.
     e[best] = 0.0
     phi[best] = 0.0
+
+    # The sums of the first term, rho - phi, and of the second, S times it, each over 1 - rho.
     sum1 = e.dtype.type(0.0)
     for p in range(n):
         rho = e[p] * share
         sum1 += (rho - phi[p]) / (one - rho)
-    second = share * sum1
+    second_of_best = share * sum1
     sum2 = e.dtype.type(0.0)
     for p in range(n):
         rho = e[p] * share
-        sum2 += (rho * (sum1 - (rho - phi[p]) / (one - rho)) + q[p] * lead) / (one - rho)
+        g1 = rho - phi[p]
+        g2 = rho * (sum1 - g1 / (one - rho)) + q[p] * lead
+        sum2 += g2 / (one - rho)
+
     for p in range(n):
         rho = e[p] * share
-        rest = one - rho
+        one_less_rho = one - rho
         g1 = rho - phi[p]
-        g2 = rho * (sum1 - g1 / rest) + q[p] * lead
-        phi[p] = g1 + g2 + rho * (sum2 - g2 / rest) + q[p] * second
-        e[p] = rho * rest
-    phi[best] = lead + second + share * sum2
+        g2 = rho * (sum1 - g1 / one_less_rho) + q[p] * lead
+        g3 = rho * (sum2 - g2 / one_less_rho)
+        phi[p] = g1 + g2 + g3 + q[p] * second_of_best
+        e[p] = rho * one_less_rho
+    phi[best] = lead + second_of_best + share * sum2
     e[best] = share * (tail * share)
 
 
@@ -212,7 +228,7 @@ def softmax_gradients(
     grad: Array,
     hess: Array,
 ) -> None:
-    """Gradients of the cross entropy.
+    """Write the gradients and hessians of the cross entropy.
 
     Args:
         scores: one per document.
@@ -233,6 +249,8 @@ def softmax_gradients(
         if scale[query] == 0.0:
             phi[:] = 0.0
             continue
+
+        # exp(s - max), and its sum without that of the best document, which is 1.
         best = 0
         for p in range(n):
             if s[p] > s[best]:
@@ -247,8 +265,9 @@ def softmax_gradients(
             for p in range(n):
                 if p != best:
                     tail += e[p]
+
         if hessian == NEUMANN and n > 1:
-            _others(s, best, tail, e, q)
+            _softmax_without_best(s, best, tail, e, q)
             _neumann(e, q, phi, best, n, tail)
         else:
             share = 1.0 / (1.0 + tail)
@@ -258,6 +277,7 @@ def softmax_gradients(
                 e[p] = rho if hessian == EXACT else rho * (1.0 - rho)
             if hessian != EXACT:
                 e[best] = share * (tail * share)
+
         c = scores.dtype.type(scale[query])
         for p in range(n):
             phi[p] *= c
@@ -268,7 +288,7 @@ def softmax_gradients(
 def softmax_values(
     scores: F64, targets: F64, offsets: I64, scale: F64, first: int, last: int, values: F64
 ) -> None:
-    """The cross entropy of each query.
+    """Write the cross entropy of each query.
 
     Args:
         scores: one per document.
