@@ -43,9 +43,9 @@ POWERS = 4
 """Terms of a sum of powers are taken in groups of this many, which share a division."""
 
 MOST_NET = 1024
-"""Up to this many documents with a gain a list, the two sides of a contest are set off against each
-other in the hessian; beyond, where the table of all contests would be large, their magnitudes are
-added."""
+"""Up to this many documents of a list with a gain, the two sides of a contest are set off against
+each other in the hessian; beyond, where the table of all contests would be large, their magnitudes
+are added."""
 
 _FEWEST_IN_SEGMENT = 32
 
@@ -63,18 +63,23 @@ _F = np.float32
 _ROUND = _F(12582912.0)
 _LOG2_E = _F(math.log2(math.e))
 # Minimax polynomial of 2^f on [-1/2, 1/2], relative error 2e-9.
-_E0, _E1, _E2, _E3 = _F(1.0), _F(6.93147206e-01), _F(2.40226469e-01), _F(5.55032878e-02)
-_E4, _E5, _E6 = _F(9.61848897e-03), _F(1.33999312e-03), _F(1.53458075e-04)
-# erfc(y) exp(y^2) = t P(t) with t = 1/(1 + 0.46 y): minimax on [0, 5.2] with the weight exp(-y^2 /
-# 2), which makes the error of erfc(y) at most 5e-9 exp(-y^2 / 2).
+_E0 = _F(1.0)
+_E1 = _F(6.93147206e-01)
+_E2 = _F(2.40226469e-01)
+_E3 = _F(5.55032878e-02)
+_E4 = _F(9.61848897e-03)
+_E5 = _F(1.33999312e-03)
+_E6 = _F(1.53458075e-04)
+# erfc(y) exp(y^2) = t P(t) with t = 1/(1 + 0.46 y): minimax on [0, 5.2] with the weight
+# exp(-y^2 / 2), which makes the error of erfc(y) at most 5e-9 exp(-y^2 / 2).
 _SHRINK = _F(0.46)
-_C0, _C1, _C2, _C3 = (
-    _F(0.2625960668133179),
-    _F(0.2246945476033094),
-    _F(0.3987733244007023),
-    _F(-0.25468139290831565),
-)
-_C4, _C5, _C6 = _F(0.7404743109982268), _F(-0.46404625675853955), _F(0.09218940443335509)
+_C0 = _F(0.2625960668133179)
+_C1 = _F(0.2246945476033094)
+_C2 = _F(0.3987733244007023)
+_C3 = _F(-0.25468139290831565)
+_C4 = _F(0.7404743109982268)
+_C5 = _F(-0.46404625675853955)
+_C6 = _F(0.09218940443335509)
 
 # Distances in units of 2 sigma beyond which a contest is certain: erfc is 1.5e-12 and 4e-20 there.
 _CERTAIN_FLOAT32 = 5.0
@@ -95,7 +100,7 @@ class Block(NamedTuple):
 
     Args:
         s: scores of all documents by rank.
-        own: scores of the block's documents.
+        block_s: scores of the block's documents.
         place: ranks of the block's documents.
         sigma: standard deviation of every score.
         precise: whether to use the functions of the C library instead of float32 lanes.
@@ -105,13 +110,13 @@ class Block(NamedTuple):
         slopes: derivative of the expected discount by each contest.
         expected: expected discount of each document.
         gain: gain of each document.
-        g: receives the derivative by the score of each document, as far as it comes from the
-            document's own ranks.
-        h: receives its curvature, likewise.
+        block_g: receives the derivative by the score of each of the block's documents, as far as
+            it comes from the document's own ranks.
+        block_h: receives its curvature, likewise.
     """
 
     s: Array
-    own: Array
+    block_s: Array
     place: I32
     sigma: float
     precise: bool
@@ -121,12 +126,12 @@ class Block(NamedTuple):
     slopes: Array
     expected: Array
     gain: Array
-    g: Array
-    h: Array
+    block_g: Array
+    block_h: Array
 
 
 class Recursion(NamedTuple):
-    """What the recursion over the contests of a block works on; tables are laid out as
+    """Room for the recursion over the contests of a block; tables are laid out as
     ``[rank][lane]``.
 
     Args:
@@ -150,18 +155,17 @@ class Recursion(NamedTuple):
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def contests(block: Block, first: int, last: int) -> None:
-    """Probability that the documents ``first`` to ``last`` beat those of the block, and its
-    derivative by the score.
+    """Write the probability that the documents ``first`` to ``last`` beat those of the block, and
+    its derivative by the score.
 
-    ``beaten = (1 + erf(d / (2 sigma))) / 2`` and
-    ``density = exp(-d^2 / (4 sigma^2)) / (2 sigma sqrt(pi))`` for a difference of scores ``d``;
-    both are 0 for a document against itself.
+    With ``x = d / (2 sigma)`` of a difference of scores ``d``, ``beaten = (1 + erf(x)) / 2`` and
+    ``density = exp(-x^2) / (2 sigma sqrt(pi))``; both are 0 for a document against itself.
 
     Args:
         block: the block; receives ``beaten`` and ``density``.
         first, last: the first contest, and one past the last.
     """
-    s, own, place, sigma, precise, _, beaten, density, _, _, _, _, _ = block
+    s, block_s, place, sigma, precise, _, beaten, density, _, _, _, _, _ = block
     real = s.dtype.type
     zero = real(0.0)
     half = real(0.5 / sigma)
@@ -171,27 +175,42 @@ def contests(block: Block, first: int, last: int) -> None:
             row = _U(m) * _L
             for lane in range(LANES):
                 i = _U(lane)
-                x = (s[_U(m)] - own[i]) * half
+                x = (s[_U(m)] - block_s[i]) * half
                 itself = place[i] == m
                 beaten[row + i] = zero if itself else real(0.5 * math.erfc(-x))
                 density[row + i] = zero if itself else height * real(math.exp(-x * x))
         return
+
     one = _F(1.0)
     for m in range(first, last):
         row = _U(m) * _L
         sm = s[_U(m)]
         for lane in range(LANES):
             i = _U(lane)
-            x = _F((sm - own[i]) * half)
+            x = _F((sm - block_s[i]) * half)
             y = min(abs(x), _F(_CERTAIN_FLOAT32))
+
+            # e = exp(-y^2) = 2^n 2^f: n is added to the exponent of the polynomial.
             power = -(y * y) * _LOG2_E
             rounded = power + _ROUND
             f = power - (rounded - _ROUND)
-            e = _E0 + f * (_E1 + f * (_E2 + f * (_E3 + f * (_E4 + f * (_E5 + f * _E6)))))
-            bits = _F(e).view(np.int32) + (_F(rounded).view(np.int32) << np.int32(23))
-            e = np.int32(bits).view(np.float32)
+            e = _E5 + f * _E6
+            e = _E4 + f * e
+            e = _E3 + f * e
+            e = _E2 + f * e
+            e = _E1 + f * e
+            e = _E0 + f * e
+            n = _F(rounded).view(np.int32) << np.int32(23)
+            e = np.int32(_F(e).view(np.int32) + n).view(np.float32)
+
+            # The smaller of the two probabilities: erfc(y) / 2 = e t P(t) / 2.
             t = one / (one + _SHRINK * y)
-            q = _C0 + t * (_C1 + t * (_C2 + t * (_C3 + t * (_C4 + t * (_C5 + t * _C6)))))
+            q = _C5 + t * _C6
+            q = _C4 + t * q
+            q = _C3 + t * q
+            q = _C2 + t * q
+            q = _C1 + t * q
+            q = _C0 + t * q
             tail = _F(0.5) * e * (q * t)
             itself = place[i] == m
             beaten[row + i] = zero if itself else real(tail if x < _F(0.0) else one - tail)
@@ -214,30 +233,34 @@ def _play(block: Block, room: Recursion, first: int, last: int, played: int, ran
         target = source + _U(stride)
         top = _reached(played + m - first + 1, ranks)
         for r in range(0, top, RANKS):
-            at = source + _U(r) * _L
-            to = target + _U(r + 1) * _L
+            before = source + _U(r) * _L
+            after = target + _U(r + 1) * _L
             for lane in range(LANES):
                 i = _U(lane)
                 b = beaten[row + i]
-                p = states[at + i]
+                p_above = states[before + i]
                 for rank in range(RANKS):
-                    own = states[at + i + _U(rank + 1) * _L]
-                    states[to + i + _U(rank) * _L] = max(own + b * (p - own), low)
-                    p = own
-        for cell in range((top + 1) * LANES, (_reached(played + m - first + 2, ranks) + 1) * LANES):
+                    p = states[before + i + _U(rank + 1) * _L]
+                    states[after + i + _U(rank) * _L] = max(p + b * (p_above - p), low)
+                    p_above = p
+        next_top = _reached(played + m - first + 2, ranks)
+        for cell in range((top + 1) * LANES, (next_top + 1) * LANES):
             states[target + _U(cell)] = 0.0
 
 
 @njit(error_model="numpy")
 def _reached(losses: int, ranks: int) -> int:
-    """The ranks, in whole groups, that ``losses`` lost contests can lead to."""
+    """Return the number of ranks, in full groups, that ``losses`` lost contests can lead to."""
     return min(losses // RANKS * RANKS + RANKS, ranks)
 
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def _return(block: Block, room: Recursion, first: int, last: int, played: int, ranks: int) -> None:
-    """Take the contests ``last`` to ``first`` back: the derivative by each, and ``ahead`` as it is
-    before them.
+    """Take the contests ``last`` to ``first`` back: write the derivative by each, and bring
+    ``ahead``, the discounts ``a(r)`` to expect, to what they are before the contest.
+
+    With ``d(r) = a(r + 1) - a(r)`` the derivative is ``sum_r p(r) d(r)``, and
+    ``a(r) <- a(r) + b d(r)``.
     """
     beaten, slopes, states, ahead = block.beaten, block.slopes, room.states, room.ahead
     low = states.dtype.type(block.least)
@@ -247,12 +270,12 @@ def _return(block: Block, room: Recursion, first: int, last: int, played: int, r
         for lane in range(LANES):
             slopes[row + _U(lane)] = 0.0
         for r in range(0, _reached(played + m - first, ranks), RANKS):
-            at = _U(r) * _L
-            state = source + at + _L
+            group = _U(r) * _L
+            state = source + group + _L
             for lane in range(LANES):
                 i = _U(lane)
                 b = beaten[row + i]
-                j = at + i
+                j = group + i
                 a0 = ahead[j]
                 a1 = ahead[j + _L]
                 a2 = ahead[j + _U(2) * _L]
@@ -268,24 +291,23 @@ def _return(block: Block, room: Recursion, first: int, last: int, played: int, r
                 ahead[j + _U(2) * _L] = max(a2 + b * d2, low)
                 ahead[j + _U(3) * _L] = max(a3 + b * d3, low)
                 ahead[j + _U(4) * _L] = max(a4 + b * d4, low)
-                j = state + i
-                slopes[row + i] += (
-                    (states[j] * d0 + states[j + _L] * d1)
-                    + (states[j + _U(2) * _L] * d2 + states[j + _U(3) * _L] * d3)
-                    + states[j + _U(4) * _L] * d4
-                )
+                p = state + i
+                slope01 = states[p] * d0 + states[p + _L] * d1
+                slope23 = states[p + _U(2) * _L] * d2 + states[p + _U(3) * _L] * d3
+                slope4 = states[p + _U(4) * _L] * d4
+                slopes[row + i] += slope01 + slope23 + slope4
 
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
-def _expect(block: Block, room: Recursion, at: int, ranks: int) -> None:
-    """For the state at ``at``: ``sum_r p(r)``, the chance of any discount, and ``sum_r p(r) a(r)``,
-    what to expect.
+def _expect(block: Block, room: Recursion, start: int, ranks: int) -> None:
+    """For the state that starts at ``start``, write ``sum_r p(r)``, the chance of any discount, and
+    ``sum_r p(r) a(r)``, the expected discount.
     """
     states, ahead, chance, expected = room.states, room.ahead, room.chance, block.expected
     chance[:] = 0.0
     expected[:] = 0.0
     for r in range(ranks):
-        state = _U(at) + _U(r + 1) * _L
+        state = _U(start) + _U(r + 1) * _L
         row = _U(r) * _L
         for lane in range(LANES):
             p = states[state + _U(lane)]
@@ -297,17 +319,20 @@ def _expect(block: Block, room: Recursion, at: int, ranks: int) -> None:
 def _by_recursion(
     block: Block, room: Recursion, first: int, last: int, ranks: int, derive: bool
 ) -> bool:
-    """The expected discounts of a block and, if ``derive``, their slopes; False where no lane has a
-    chance of any.
+    """Write the expected discounts of a block and, if ``derive``, their slopes; return False where
+    no lane has a chance of any.
     """
     states, stride, checkpoints, segment, _, chance, none = room
     size = (ranks + 1) * LANES
     checkpoints[:size] = 0.0
     checkpoints[LANES : 2 * LANES] = 1.0
-    start, at = first, 0
+
+    # Forward, one segment after the other, with a checkpoint at the start of each.
+    start = first
+    checkpoint = 0
     while True:
         stop = min(start + segment, last)
-        states[:size] = checkpoints[at : at + size]
+        states[:size] = checkpoints[checkpoint : checkpoint + size]
         contests(block, start, stop)
         _play(block, room, start, stop, start - first, ranks)
         end = (stop - start) * stride
@@ -316,14 +341,19 @@ def _by_recursion(
             return False
         if stop == last:
             break
-        start, at = stop, at + stride
-        checkpoints[at : at + size] = states[end : end + size]
+        start = stop
+        checkpoint += stride
+        checkpoints[checkpoint : checkpoint + size] = states[end : end + size]
+
+    # Back, playing each segment before the last one again.
     while derive:
         _return(block, room, start, stop, start - first, ranks)
         if start == first:
             break
-        start, stop, at = start - segment, start, at - stride
-        states[:size] = checkpoints[at : at + size]
+        stop = start
+        start -= segment
+        checkpoint -= stride
+        states[:size] = checkpoints[checkpoint : checkpoint + size]
         _play(block, room, start, stop, start - first, ranks)
     return True
 
@@ -341,10 +371,10 @@ def _multiply(
         row = _U(m) * _L
         for q in range(0, terms, POWERS):
             y0, y1, y2, y3 = gaps[_U(q)], gaps[_U(q + 1)], gaps[_U(q + 2)], gaps[_U(q + 3)]
-            at = _U(q) * _L
+            group = _U(q) * _L
             for lane in range(LANES):
                 b = beaten[row + _U(lane)]
-                j = at + _U(lane)
+                j = group + _U(lane)
                 products[j] = max(products[j] * (one - b * y0), low)
                 products[j + _L] = max(products[j + _L] * (one - b * y1), low)
                 products[j + _U(2) * _L] = max(products[j + _U(2) * _L] * (one - b * y2), low)
@@ -355,8 +385,8 @@ def _multiply(
 def _divide(
     beaten: Array, first: int, last: int, gaps: Array, terms: int, weighed: Array, slopes: Array
 ) -> None:
-    """Slopes of the products: ``sum_q weighed_q / (1 - beaten gap_q)``, a group of fractions over
-    one denominator.
+    """Write the slopes of the products, ``sum_q weighed_q / (1 - beaten gap_q)``, each group of
+    fractions over one denominator.
     """
     one = beaten.dtype.type(1.0)
     for m in range(first, last):
@@ -365,19 +395,18 @@ def _divide(
             slopes[row + _U(lane)] = 0.0
         for q in range(0, terms, POWERS):
             y0, y1, y2, y3 = gaps[_U(q)], gaps[_U(q + 1)], gaps[_U(q + 2)], gaps[_U(q + 3)]
-            at = _U(q) * _L
+            group = _U(q) * _L
             for lane in range(LANES):
                 b = beaten[row + _U(lane)]
-                j = at + _U(lane)
+                j = group + _U(lane)
                 f0 = one - b * y0
                 f1 = one - b * y1
                 f2 = one - b * y2
                 f3 = one - b * y3
                 upper = weighed[j] * f1 + weighed[j + _L] * f0
                 lower = weighed[j + _U(2) * _L] * f3 + weighed[j + _U(3) * _L] * f2
-                slopes[row + _U(lane)] += (upper * (f2 * f3) + lower * (f0 * f1)) / (
-                    (f0 * f1) * (f2 * f3)
-                )
+                numerator = upper * (f2 * f3) + lower * (f0 * f1)
+                slopes[row + _U(lane)] += numerator / ((f0 * f1) * (f2 * f3))
 
 
 @njit(error_model="numpy")
@@ -391,8 +420,8 @@ def _by_powers(
     derive: bool,
     products: Array,
 ) -> None:
-    """As `_by_recursion`, where the discount is a sum of powers: each of the ``first`` contests is
-    lost for certain.
+    """Write the expected discounts of a block and, if ``derive``, their slopes, where the discount
+    is a sum of powers; each of the ``first`` contests is lost for certain.
     """
     contests(block, first, last)
     beaten, expected, least = block.beaten, block.expected, block.least
@@ -428,22 +457,23 @@ def _credit(
     A contest between two documents with a gain goes to the table ``net`` to be set off, unless
     ``width`` is 0.
     """
-    slopes, density, gain, own_g, own_h = block.slopes, block.density, block.gain, block.g, block.h
+    slopes, density, gain = block.slopes, block.density, block.gain
+    block_g, block_h = block.block_g, block.block_h
     for m in range(first, last):
         row = _U(m) * _L
         total = slopes.dtype.type(0.0)
         size = slopes.dtype.type(0.0)
-        meets = width > 0 and number[m] >= 0
-        at = _U(max(number[m], 0) * width + column)
+        is_netted = width > 0 and number[m] >= 0
+        cell = _U(max(number[m], 0) * width + column)
         for lane in range(LANES):
             i = _U(lane)
             c = slopes[row + i] * gain[i] * density[row + i]
-            own_g[i] -= c
+            block_g[i] -= c
             total += c
-            if meets:
-                net[at + i] = c
+            if is_netted:
+                net[cell + i] = c
             else:
-                own_h[i] += abs(c)
+                block_h[i] += abs(c)
                 size += abs(c)
         g[m] += total
         h[m] += size
@@ -451,38 +481,38 @@ def _credit(
 
 @njit(error_model="numpy", fastmath=REORDER)
 def _set_off(
-    net: Array, width: int, done: int, rich: int, rich_at: I32, sizes: Array, h: Array
+    net: Array, width: int, n_expected: int, n_rich: int, rich: I32, sizes: Array, h: Array
 ) -> None:
     """Add the difference of the two sides of every contest in the table to the curvature of both
-    documents.
+    documents; only the first ``n_expected`` of those with a gain have a row in it.
     """
     row = _U(width)
-    for j in range(rich):
+    for j in range(n_rich):
         sizes[_U(j)] = 0.0
-    for i in range(done):
+    for i in range(n_expected):
         total = net.dtype.type(0.0)
-        for j in range(i + 1, rich):
+        for j in range(i + 1, n_rich):
             c = abs(net[_U(j) * row + _U(i)] - net[_U(i) * row + _U(j)])
             sizes[_U(j)] += c
             total += c
         sizes[_U(i)] += total
-    for j in range(rich):
-        h[rich_at[j]] += sizes[j]
+    for j in range(n_rich):
+        h[rich[j]] += sizes[j]
 
 
 @njit(error_model="numpy")
-def _find_rich(u: Array, rich_at: I32, number: I32) -> int:
-    """Number the documents that have a gain, best score first; the others get -1. Return how many
-    there are.
+def _find_rich(u: Array, rich: I32, number: I32) -> int:
+    """Number the documents that have a gain, best score first, and write their ranks to ``rich``;
+    the others get -1. Return how many there are.
     """
-    rich = 0
+    n_rich = 0
     for p in range(u.shape[0]):
         number[p] = -1
         if u[p] > 0.0:
-            rich_at[rich] = p
-            number[p] = rich
-            rich += 1
-    return rich
+            rich[n_rich] = p
+            number[p] = n_rich
+            n_rich += 1
+    return n_rich
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -503,7 +533,7 @@ def softrank_queries(
     grad: Array,
     hess: Array,
 ) -> None:
-    """``1 - SoftNDCG`` of each query and, if ``derive``, its gradient and the size of its
+    """Write ``1 - SoftNDCG`` of each query and, if ``derive``, its gradient and the size of its
     curvature.
 
     Args:
@@ -536,30 +566,40 @@ def softrank_queries(
         checkpoints = np.empty((longest // segment + 1) * stride, scores.dtype)
         ahead = np.empty(stride, scores.dtype)
         no_chance = _NO_CHANCE_FLOAT64 if precise else _NO_CHANCE_FLOAT32
-        room = Recursion(
-            states, stride, checkpoints, segment, ahead, np.empty(LANES, scores.dtype), no_chance
-        )
+        chance = np.empty(LANES, scores.dtype)
+        room = Recursion(states, stride, checkpoints, segment, ahead, chance, no_chance)
     if powers is not None:
         gaps, coefficients, terms, reach = powers
         products = np.empty(gaps.shape[1] * LANES, scores.dtype)
-    size = longest * LANES
-    beaten, density, slopes = (
-        np.empty(size, scores.dtype),
-        np.empty(size, scores.dtype),
-        np.empty(size, scores.dtype),
-    )
-    own, gain, expected = (
-        np.empty(LANES, scores.dtype),
-        np.empty(LANES, scores.dtype),
-        np.empty(LANES, scores.dtype),
-    )
-    own_g, own_h = np.empty(LANES, scores.dtype), np.empty(LANES, scores.dtype)
+    beaten = np.empty(longest * LANES, scores.dtype)
+    density = np.empty(longest * LANES, scores.dtype)
+    slopes = np.empty(longest * LANES, scores.dtype)
+    block_s = np.empty(LANES, scores.dtype)
+    gain = np.empty(LANES, scores.dtype)
+    expected = np.empty(LANES, scores.dtype)
+    block_g = np.empty(LANES, scores.dtype)
+    block_h = np.empty(LANES, scores.dtype)
     place = np.empty(LANES, np.int32)
-    s, u = np.empty(longest, scores.dtype), np.empty(longest, scores.dtype)
-    g, h = np.empty(longest, scores.dtype), np.empty(longest, scores.dtype)
-    rich_at, number = np.empty(longest, np.int32), np.empty(longest, np.int32)
+    s = np.empty(longest, scores.dtype)
+    u = np.empty(longest, scores.dtype)
+    g = np.empty(longest, scores.dtype)
+    h = np.empty(longest, scores.dtype)
+    rich = np.empty(longest, np.int32)
+    number = np.empty(longest, np.int32)
     block = Block(
-        s, own, place, sigma, precise, least, beaten, density, slopes, expected, gain, own_g, own_h
+        s,
+        block_s,
+        place,
+        sigma,
+        precise,
+        least,
+        beaten,
+        density,
+        slopes,
+        expected,
+        gain,
+        block_g,
+        block_h,
     )
 
     for query in range(first, last):
@@ -567,41 +607,47 @@ def softrank_queries(
         n = offsets[query + 1] - start
         if scale[query] == 0.0:
             continue
+
+        # Lay the list out by rank, and the table of contests between documents with a gain.
         for p in range(start, start + n):
             s[ranks[p]] = scores[arrangement[p]]
             u[ranks[p]] = gains[p]
             g[ranks[p]] = 0.0
             h[ranks[p]] = 0.0
-        rich = _find_rich(u[:n], rich_at, number)
-        width = (rich + LANES - 1) // LANES * LANES if rich <= MOST_NET else 0
-        net = np.zeros(rich * width if derive else 0, scores.dtype)
+        n_rich = _find_rich(u[:n], rich, number)
+        width = (n_rich + LANES - 1) // LANES * LANES if n_rich <= MOST_NET else 0
+        net = np.zeros(n_rich * width if derive else 0, scores.dtype)
+
         value = 1.0
         lost = 0
         stop = 0
-        done = rich
-        for column in range(0, rich, LANES):
+        n_expected = n_rich
+        for column in range(0, n_rich, LANES):
+            # The last block is filled up with copies of its last document that have no gain.
             for lane in range(LANES):
-                # The last block is filled up with copies of its last document that have no gain.
-                place[lane] = rich_at[min(column + lane, rich - 1)]
-                own[lane] = s[place[lane]]
-                gain[lane] = u[place[lane]] if column + lane < rich else real(0.0)
-                own_g[lane] = 0.0
-                own_h[lane] = 0.0
-            while s[lost] - own[0] >= certain:
+                place[lane] = rich[min(column + lane, n_rich - 1)]
+                block_s[lane] = s[place[lane]]
+                gain[lane] = u[place[lane]] if column + lane < n_rich else real(0.0)
+                block_g[lane] = 0.0
+                block_h[lane] = 0.0
+
+            # Contests before `lost` are lost for certain, those from `stop` on won.
+            while s[lost] - block_s[0] >= certain:
                 lost += 1
-            while stop < n and own[LANES - 1] - s[stop] < certain:
+            while stop < n and block_s[LANES - 1] - s[stop] < certain:
                 stop += 1
+
+            # The expected discounts of the block.
             has_chance = True
             if discount is not None:
                 depth = _reached(min(n, discount.shape[0]) - lost - 1, longest + RANKS)
                 for r in range(depth + 1):
                     for lane in range(LANES):
-                        ahead[r * LANES + lane] = (
-                            discount[lost + r] if lost + r < discount.shape[0] else real(0.0)
-                        )
-                has_chance = lost < discount.shape[0] and _by_recursion(
-                    block, room, lost, stop, depth, derive
-                )
+                        is_counted = lost + r < discount.shape[0]
+                        ahead[r * LANES + lane] = discount[lost + r] if is_counted else real(0.0)
+                has_chance = False
+                if lost < discount.shape[0]:
+                    has_chance = _by_recursion(block, room, lost, stop, depth, derive)
             if powers is not None:
                 row = 0
                 while reach[row] < n:
@@ -610,21 +656,23 @@ def softrank_queries(
                     block, lost, stop, gaps[row], coefficients[row], terms[row], derive, products
                 )
             if not has_chance:
-                # Neither have the documents further down.
-                done = column
+                # Documents further down have none either.
+                n_expected = column
                 break
+
             for lane in range(LANES):
                 value -= gain[lane] * expected[lane]
             if derive:
                 _credit(block, lost, stop, number, net, width, column, g, h)
-                for lane in range(min(LANES, rich - column)):
-                    g[place[lane]] += own_g[lane]
-                    h[place[lane]] += own_h[lane]
+                for lane in range(min(LANES, n_rich - column)):
+                    g[place[lane]] += block_g[lane]
+                    h[place[lane]] += block_h[lane]
+
         values[query] = scale[query] * value
         if not derive:
             continue
         if width > 0:
-            _set_off(net, width, done, rich, rich_at, slopes, h)
+            _set_off(net, width, n_expected, n_rich, rich, slopes, h)
         c = real(-scale[query])
         d = real(scale[query] / sigma)
         for p in range(start, start + n):
