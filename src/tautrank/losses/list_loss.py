@@ -8,7 +8,7 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from tautrank.losses.base import Loss, Objective, TrainingLists
 
 _LISTS = ("scores", "labels", "grad", "hess")
 _HELD = "held"
+_LANES = (np.float32, np.float64)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -77,48 +78,61 @@ class ListLoss(Loss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _signature(type(self))
+        _parameters_of_one_list(type(self))
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
+            should_be_float = isinstance(field.default, float)
             # 5 and 5.0 are the same loss and the same compiled code.
-            if isinstance(field.default, float) and not isinstance(value, float):
-                object.__setattr__(self, field.name, real(field.name, value, least=-math.inf))
+            if should_be_float and not isinstance(value, float):
+                number = real(field.name, value, least=-math.inf)
+                object.__setattr__(self, field.name, number)
 
     def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective:
         return _ListObjective(self, lists, seed, threads)
 
 
 class _ListObjective(Objective):
+    """A loss written as a function of one list, bound to lists."""
+
     loss: ListLoss
 
     def __init__(self, loss: ListLoss, lists: TrainingLists, seed: int, threads: int) -> None:
         # Most losses compare every pair of documents; the others merely get smaller shares.
-        super().__init__(loss, lists, seed, threads, lists.sizes.astype(np.float64) ** 2)
-        self._tried = False
-        self._labels = {
-            kind: lists.labels.astype(kind) for kind in (np.dtype(np.float32), np.dtype(np.float64))
-        }
+        costs = lists.sizes.astype(np.float64) ** 2
+        super().__init__(loss, lists, seed, threads, costs)
+        self._was_tried = False
+        self._labels = {np.dtype(kind): lists.labels.astype(kind) for kind in _LANES}
 
     def _results(self, scores: Floats, held: Floats, step: int) -> tuple[Floats, Floats, F64]:
         from numba import typeof
 
         from tautrank.losses._list_kernel import compiled, try_out
 
+        dtype = scores.dtype
         one_list = type(self.loss).one_list
-        names, holds = _signature(type(self.loss))
-        parameters = tuple(_in_lane(getattr(self.loss, name), scores.dtype) for name in names)
-        kernel = compiled(one_list, scores.dtype, typeof(parameters), holds)  # type: ignore[no-untyped-call]
-        labels, offsets = self._labels[scores.dtype], self.lists.offsets
-        given = (scores, labels, held if holds else None, offsets, self.lists.weights, parameters)
-        if not self._tried:
-            try_out(one_list, *given)
-            self._tried = True
+        signature = _parameters_of_one_list(type(self.loss))
+        parameters = []
+        for name in signature.names:
+            parameters.append(_in_lane(getattr(self.loss, name), dtype))
+        arguments = (
+            scores,
+            self._labels[dtype],
+            held if signature.takes_held else None,
+            self.lists.offsets,
+            self.lists.weights,
+            tuple(parameters),
+        )
+        parameter_type = typeof(tuple(parameters))  # type: ignore[no-untyped-call]
+        kernel = compiled(one_list, dtype, parameter_type, signature.takes_held)
+        if not self._was_tried:
+            try_out(one_list, *arguments)
+            self._was_tried = True
         try:
-            return self._filled_results(kernel, scores.dtype, *given)
+            return self._filled_results(kernel, dtype, *arguments)
         except Exception as error:
-            found = f"{one_list.__qualname__} stopped with {type(error).__name__}: {error}"
             raise OptionError(
-                f"one_list: {found}; expected code that runs for every list"
+                f"one_list: {one_list.__qualname__} stopped with {type(error).__name__}: {error};"
+                " expected code that runs for every list"
             ) from error
 
 
@@ -128,31 +142,51 @@ def _in_lane(value: Any, kind: np.dtype[Any]) -> Any:
     """
     if isinstance(value, tuple):
         return tuple(_in_lane(item, kind) for item in value)
-    return kind.type(value) if isinstance(value, float) else value
+    if isinstance(value, float):
+        return kind.type(value)
+    return value
+
+
+class _Parameters(NamedTuple):
+    """What ``one_list`` takes after its arrays.
+
+    names: fields of the dataclass.
+    takes_held: whether ``held`` comes before them.
+    """
+
+    names: tuple[str, ...]
+    takes_held: bool
 
 
 @functools.cache
-def _signature(cls: type[ListLoss]) -> tuple[tuple[str, ...], bool]:
-    """Return the names of the parameters that ``one_list`` takes, and whether it takes ``held``."""
+def _parameters_of_one_list(cls: type[ListLoss]) -> _Parameters:
+    """Return what the function of a class takes; refuse a function of another form."""
     function = getattr(cls, "one_list", None)
     expected = f"one_list({', '.join(_LISTS)}, ...)"
     if function is None:
         raise OptionError(f"one_list: {cls.__name__} has none; expected {expected}")
     if not isinstance(inspect.getattr_static(cls, "one_list"), staticmethod):
         raise OptionError(
-            f"one_list: {cls.__name__}.one_list is not a static method; expected @staticmethod above it"
+            f"one_list: {cls.__name__}.one_list is not a static method; expected @staticmethod"
+            " above it"
         )
-    names = tuple(inspect.signature(getattr(function, "py_func", function)).parameters)
-    if names[: len(_LISTS)] != _LISTS:
+    python_function = getattr(function, "py_func", function)
+    arguments = tuple(inspect.signature(python_function).parameters)
+    if arguments[: len(_LISTS)] != _LISTS:
         raise OptionError(
-            f"one_list: found {cls.__name__}.one_list({', '.join(names)}); expected {expected}"
+            f"one_list: found {cls.__name__}.one_list({', '.join(arguments)}); expected {expected}"
         )
-    rest = names[len(_LISTS) :]
-    holds = rest[:1] == (_HELD,)
+
+    names = arguments[len(_LISTS) :]
+    takes_held = names[:1] == (_HELD,)
+    if takes_held:
+        names = names[1:]
     fields = [field.name for field in dataclasses.fields(cls)]
-    for name in rest[holds:]:
+    for name in names:
         if name not in fields:
-            found = f"the argument '{name}' of {cls.__name__}.one_list"
-            expected = f"parameters of its dataclass ({', '.join(fields)}), or '{_HELD}' directly after 'hess'"
-            raise OptionError(f"one_list: found {found}; expected {expected}")
-    return rest[holds:], holds
+            raise OptionError(
+                f"one_list: found the argument '{name}' of {cls.__name__}.one_list; expected"
+                f" parameters of its dataclass ({', '.join(fields)}), or '{_HELD}' directly after"
+                " 'hess'"
+            )
+    return _Parameters(names, takes_held)

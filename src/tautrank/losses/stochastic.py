@@ -19,7 +19,7 @@ from __future__ import annotations
 import abc
 import functools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -45,7 +45,7 @@ _DEFAULT_MU = 0.1
 _LARGEST_GAIN = 1e30
 # How far from 0 positions in units of sigma may be: their differences have squares inside the
 # range.
-_FAR = {np.dtype(np.float32): 1e18, np.dtype(np.float64): 1e150}
+_FAR: dict[np.dtype[Any], float] = {np.dtype(np.float32): 1e18, np.dtype(np.float64): 1e150}
 
 
 @runtime_checkable
@@ -74,11 +74,13 @@ class ScaleFreeMetric(Protocol):
     ...         return np.concatenate(([0.0], np.cumsum(values > 0)))
     ...
     ...     def moved(self, values, sums, document, place, k):
-    ...         # The others of the first k are the first k or, if the document is one of them, k + 1 of the list.
-    ...         inside = place < k
-    ...         others = sums[min(k - inside + (document < k - inside), values.size)]
-    ...         own = values[document] > 0
-    ...         return (others - (own and document < k - inside) + (own and inside)) / self.k
+    ...         # The first k hold the document and k - 1 others, or k others.
+    ...         n_others = k - 1 if place < k else k
+    ...         was_before = document < n_others
+    ...         relevant = sums[min(n_others + was_before, values.size)]
+    ...         if values[document] > 0:
+    ...             relevant += (place < k) - int(was_before)
+    ...         return relevant / self.k
     >>> from tautrank.losses import loss
     >>> objective = loss("stochasticrank", metric=Precision(1), mu=0).bind([0, 1], [0, 2])
     >>> grad, hess = objective.gradients([0.0, 0.0])
@@ -134,36 +136,47 @@ def checked_metric(given: object) -> Metric | ScaleFreeMetric:
     Args:
         given: the metric, or its name.
     """
-    known = [
-        name for name, cls in METRICS.items() if hasattr(cls, "stops") or hasattr(cls, "breaks_at")
-    ]
-    if isinstance(given, str):
-        name = name_of(respelled(given.lower()))
-        if name not in METRICS and name not in METRICS.aliases:
-            raise unknown("metric", name, known)
-        given = read_metric(given)
-    if isinstance(given, ReaderMetric) and isinstance(given, Metric):
-        _ = given.discount  # may refuse; since Python 3.12 `isinstance` no longer asks for it
-        if given.ties not in ("worst", "expected"):
+    metric = _read_metric(given) if isinstance(given, str) else given
+    if isinstance(metric, ReaderMetric) and isinstance(metric, Metric):
+        _ = metric.discount  # may refuse; since Python 3.12 `isinstance` no longer asks for it
+        if metric.ties not in ("worst", "expected"):
             raise OptionError(
-                f"metric: found {given}; expected ties=worst, or ties=expected, which is mu=0"
+                f"metric: found {metric}; expected ties=worst, or ties=expected, which is mu=0"
             )
-        return given
+        return metric
     # A class has the attributes of its objects.
-    if isinstance(given, ScaleFreeMetric) and not isinstance(given, type):
-        choice("breaks_at", given.breaks_at, ("scores", "zero"))
-        check_k(given.k)
-        if isinstance(given, Metric) and given.breaks_at == "zero" and given.ties != "worst":
+    if isinstance(metric, ScaleFreeMetric) and not isinstance(metric, type):
+        choice("breaks_at", metric.breaks_at, ("scores", "zero"))
+        check_k(metric.k)
+        if isinstance(metric, Metric) and metric.breaks_at == "zero" and metric.ties != "worst":
             raise OptionError(
-                f"metric: found {given}; expected no ties option, since {given.name} has no ties"
+                f"metric: found {metric}; expected no ties option, since {metric.name} has no ties"
             )
-        return given
-    expected = f"{', '.join(known)}, or a ScaleFreeMetric"
-    if isinstance(given, Metric):
+        return metric
+
+    expected = f"{', '.join(_names_of_smooth_metrics())}, or a ScaleFreeMetric"
+    if isinstance(metric, Metric):
         raise OptionError(
-            f"metric: found {given}, which cannot be optimised directly; expected {expected}"
+            f"metric: found {metric}, which cannot be optimised directly; expected {expected}"
         )
-    raise OptionError(f"metric: found {given!r}; expected {expected}")
+    raise OptionError(f"metric: found {metric!r}; expected {expected}")
+
+
+def _read_metric(text: str) -> Metric:
+    """Return a metric by name; an error about an unknown name lists those that can be smoothed."""
+    name = name_of(respelled(text.lower()))
+    if name not in METRICS and name not in METRICS.aliases:
+        raise unknown("metric", name, _names_of_smooth_metrics())
+    return read_metric(text)
+
+
+def _names_of_smooth_metrics() -> list[str]:
+    """Return the names of the metrics of this library that can be smoothed."""
+    names = []
+    for name, cls in METRICS.items():
+        if hasattr(cls, "stops") or hasattr(cls, "breaks_at"):
+            names.append(name)
+    return names
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -215,22 +228,27 @@ class SmoothedLoss(Loss):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.mu and not self._ties_are_worst:
-            why = "has no ties" if not self.ignores_shifts else "counts the expected value of ties"
+            reason = "counts the expected value of ties" if self.ignores_shifts else "has no ties"
             raise OptionError(
-                f"mu: found {self.mu:g} with the metric {self.metric}, which {why}; expected 0 or None"
+                f"mu: found {self.mu:g} with the metric {self.metric}, which {reason}; expected 0"
+                " or None"
             )
 
     @property
     def accelerates(self) -> bool:
         """Whether scale-free acceleration is on: ``sfa``, or its default where ``sfa`` is None."""
-        return self.scale == "plain" if self.sfa is None else self.sfa
+        if self.sfa is None:
+            return self.scale == "plain"
+        return self.sfa
 
     @property
     def follows_curvature(self) -> bool:
         """Whether the hessian is the curvature: ``scale``, or its default where ``scale`` is
         None.
         """
-        return not self.sfa if self.scale is None else self.scale == "curvature"
+        if self.scale is None:
+            return not self.sfa
+        return self.scale == "curvature"
 
     gradient_is_derivative = False
     """The gradient is an estimate of the derivative of the expected value."""
@@ -245,10 +263,13 @@ class SmoothedLoss(Loss):
 
     @property
     def _ties_are_worst(self) -> bool:
-        return self.ignores_shifts and getattr(self.metric, "ties", "worst") == "worst"
+        """Whether the metric has ties, and counts the worst order of them."""
+        ties = getattr(self.metric, "ties", "worst")
+        return self.ignores_shifts and ties == "worst"
 
     @property
     def _shift_by_label(self) -> float:
+        """``mu``, or its default where ``mu`` is None."""
         if self.mu is None:
             return _DEFAULT_MU if self._ties_are_worst else 0.0
         return self.mu
@@ -277,9 +298,10 @@ class StochasticRank(SmoothedLoss):
 
     Its parameters are those of `SmoothedLoss`.
 
-    >>> objective = StochasticRank(metric="mrr", mu=0, samples=1000).bind(labels=[0, 1], offsets=[0, 2])
+    >>> objective = StochasticRank(metric="mrr", mu=0, samples=1000).bind([0, 1], [0, 2])
     >>> grad, hess = objective.gradients([0.0, 0.0])
-    >>> exact = 0.5 / np.sqrt(4 * np.pi)  # the jump from 1/2 to 1, times the density of a difference of two noises at 0
+    >>> # The jump from 1/2 to 1, times the density at 0 of the difference of two noises.
+    >>> exact = 0.5 / np.sqrt(4 * np.pi)
     >>> bool(abs(grad[0] - exact) < 0.01), bool(abs(grad[1] + exact) < 0.01)
     (True, True)
     """
@@ -322,66 +344,116 @@ class SmoothedObjective(Objective):
     def __init__(self, loss: SmoothedLoss, lists: TrainingLists, seed: int, threads: int) -> None:
         metric = loss.metric
         if isinstance(metric, ReaderMetric):
-            values, weights = reader_gains(metric, lists)
-            by_metric: Any = (weights, -np.diff(weights, append=0.0), metric.stops)
-            # Ranks without a weight are beyond the cutoff, of the metric or of its discount table.
-            k, a_jump = max(int(np.count_nonzero(weights)), 1), 1.0
+            parts = _parts_of_reader(metric, lists)
         else:
             assert isinstance(metric, ScaleFreeMetric)
-            values = _document_values(metric, lists)
-            by_metric = (loss.ignores_shifts,)
-            k = max(lists.longest if metric.k is None else metric.k, 1)
-            a_jump = 20.0 if loss.ignores_shifts else 0.0
+            parts = _parts_of_own_metric(metric, lists, loss.ignores_shifts)
         # In units of the pairs that `balanced_ranges` counts in: the noise and the search for the
         # first documents, about forty per document, and its jumps.
-        costs = loss.samples * lists.sizes * (40.0 + a_jump * np.minimum(k + 1.0, lists.sizes))
+        n_jumps = np.minimum(parts.k + 1.0, lists.sizes)
+        cost_of_document = 40.0 + parts.cost_of_jump * n_jumps
+        costs = loss.samples * lists.sizes * cost_of_document
         super().__init__(loss, lists, seed, threads, costs)
-        self._scale = lists.weights_of(values)
+
+        self._scale = lists.weights_of(parts.values)
         # A selection keeps the input order; a ranking uses the order of equal scores.
-        self._order = lists.arrangement if loss.ignores_shifts else np.arange(values.size)
-        self._brought = np.ascontiguousarray(values[self._order])
+        self._order = lists.arrangement if loss.ignores_shifts else np.arange(parts.values.size)
+        self._document_values = np.ascontiguousarray(parts.values[self._order])
         shift = loss._shift_by_label * lists.labels[self._order]
-        self._more = {kind: (shift, loss.sigma, far, k, *by_metric) for kind, far in _FAR.items()}
+        self._options: dict[np.dtype[Any], tuple[Any, ...]] = {}
+        for dtype, far in _FAR.items():
+            self._options[dtype] = (shift, loss.sigma, far, parts.k, *parts.options)
 
     @functools.cached_property
     def _kernels(self) -> Kernels:
+        """The kernels of the metric; those of one's own metric are compiled if its methods are."""
         from tautrank.losses._smoothing_kernel import kernels_for
         from tautrank.losses._stochastic_kernel import READER_KERNELS
 
         metric: Any = self.loss.metric
-        return (
-            READER_KERNELS
-            if isinstance(metric, ReaderMetric)
-            else kernels_for(metric.sums, metric.moved)
-        )
+        if isinstance(metric, ReaderMetric):
+            return READER_KERNELS
+        return kernels_for(metric.sums, metric.moved)
 
-    def _given(self, scores: Floats, step: int) -> tuple[Draws, Any]:
+    def _draws_and_options(self, scores: Floats, step: int) -> tuple[Draws, Any]:
+        """Return the lists and the noise to draw for them, and what else the kernels take."""
         from tautrank.losses._smoothing_kernel import Draws
 
-        lists, draws = (
-            (self._order, self._brought, self.lists.offsets, self._scale),
-            (np.uint64(self.seed), step),
+        draws = Draws(
+            scores=scores,
+            arrangement=self._order,
+            values=self._document_values,
+            offsets=self.lists.offsets,
+            scale=self._scale,
+            samples=self.loss.samples,
+            seed=np.uint64(self.seed),
+            step=step,
         )
-        return Draws(scores, *lists, self.loss.samples, *draws), self._more[scores.dtype]
+        return draws, self._options[scores.dtype]
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
         from tautrank.losses._smoothing_kernel import finish_queries
 
         loss, kernels = self.loss, self._kernels
         kernel = kernels.log_derivatives if loss._by_log_derivative else kernels.gradients
-        grad, hess = self._filled_gradients(kernel, scores.dtype, *self._given(scores, step))
-        options = (
+        draws, options = self._draws_and_options(scores, step)
+        grad, hess = self._filled_gradients(kernel, scores.dtype, draws, options)
+        options_to_finish = (
             loss.sigma,
             loss.nu,
             loss.accelerates,
             loss.ignores_shifts,
             loss.follows_curvature,
         )
-        self._fill(finish_queries, (scores, self.lists.offsets, self._scale, options), grad, hess)
+        arguments = (scores, self.lists.offsets, self._scale, options_to_finish)
+        self._fill(finish_queries, arguments, grad, hess)
         return grad, hess
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
-        return self._filled_values(self._kernels.values, *self._given(scores, step))
+        draws, options = self._draws_and_options(scores, step)
+        return self._filled_values(self._kernels.values, draws, options)
+
+
+class _MetricParts(NamedTuple):
+    """A metric of lists, as its kernels take it.
+
+    values: what each document brings to the metric.
+    k: number of ranks that matter, at least 1.
+    options: what the kernels of the metric take besides those of others.
+    cost_of_jump: time for a breaking point, in units of a pair.
+    """
+
+    values: F64
+    k: int
+    options: tuple[Any, ...]
+    cost_of_jump: float
+
+
+def _parts_of_reader(metric: ReaderMetric, lists: TrainingLists) -> _MetricParts:
+    """Return the parts of a metric of a reader."""
+    gains, weights = reader_gains(metric, lists)
+    # Ranks without a weight are beyond the cutoff, of the metric or of its discount table.
+    n_ranks = int(np.count_nonzero(weights))
+    drops = -np.diff(weights, append=0.0)
+    return _MetricParts(
+        values=gains,
+        k=max(n_ranks, 1),
+        options=(weights, drops, metric.stops),
+        cost_of_jump=1.0,
+    )
+
+
+def _parts_of_own_metric(
+    metric: ScaleFreeMetric, lists: TrainingLists, ignores_shifts: bool
+) -> _MetricParts:
+    """Return the parts of a `ScaleFreeMetric`."""
+    k = lists.longest if metric.k is None else metric.k
+    return _MetricParts(
+        values=_values_of_own_metric(metric, lists),
+        k=max(k, 1),
+        options=(ignores_shifts,),
+        cost_of_jump=20.0 if ignores_shifts else 0.0,
+    )
 
 
 def reader_gains(metric: ReaderMetric, lists: TrainingLists) -> tuple[F64, F64]:
@@ -393,17 +465,23 @@ def reader_gains(metric: ReaderMetric, lists: TrainingLists) -> tuple[F64, F64]:
     """
     with naming_queries(lists.offsets):
         gains, weights = reader_parts(metric, lists.labels, lists.offsets)
-    if gains.size and gains.max() > _LARGEST_GAIN:
-        where = spot("labels", int(np.argmax(gains > _LARGEST_GAIN)), lists.offsets)
-        expected = f"at most {_LARGEST_GAIN:g}, or the metric ndcg, which divides gains by the best possible"
-        raise DataError(f"{where}: found a gain of {gains.max():g}; expected {expected}")
+    is_too_large = gains > _LARGEST_GAIN
+    if is_too_large.any():
+        place = spot("labels", int(np.argmax(is_too_large)), lists.offsets)
+        raise DataError(
+            f"{place}: found a gain of {gains.max():g}; expected at most {_LARGEST_GAIN:g}, or the"
+            " metric ndcg, which divides gains by the best possible"
+        )
     return gains, weights
 
 
-def _document_values(metric: ScaleFreeMetric, lists: TrainingLists) -> F64:
+def _values_of_own_metric(metric: ScaleFreeMetric, lists: TrainingLists) -> F64:
+    """Return what each document brings to a `ScaleFreeMetric`, one number per document."""
     with naming_queries(lists.offsets):
         values = np.asarray(metric.document_values(lists.labels.copy()), np.float64)
     if values.shape != lists.labels.shape:
-        found = f"the document_values of {metric} have the shape {values.shape}"
-        raise DataError(f"metric: {found}; expected {lists.labels.shape}, one per document")
+        raise DataError(
+            f"metric: the document_values of {metric} have the shape {values.shape};"
+            f" expected {lists.labels.shape}, one per document"
+        )
     return values
