@@ -24,7 +24,6 @@ NOT_YET = {
     "commands": Measures(5, 26, 5, 0, 37),
     "engines": Measures(7, 28, 8, 0, 115),
     "experiments": Measures(9.5, 35, 5, 2, 68),
-    "export": Measures(8, 22, 2, 0, 9),
     "losses": Measures(7, 35, 1, 0, 33),
     "papers": Measures(12, 35, 2, 0, 40),
     "significance": Measures(9, 30, 1, 0, 15),

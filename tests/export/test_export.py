@@ -21,7 +21,8 @@ from tautrank.engines.lightgbm_text import lightgbm_trees
 from tautrank.engines.trees import Tree, greatest_float32, more_than_comparisons
 from tautrank.errors import DataError, MissingDependencyError, OptionError, TautrankWarning
 from tautrank.export import FORMATS
-from tautrank.export.formats import SOLR_SLACK, float32_text, solr_thresholds
+from tautrank.export.formats import float32_text
+from tautrank.export.solr import SOLR_SLACK, solr_thresholds
 from tests.command_line import run
 
 f32 = np.float32

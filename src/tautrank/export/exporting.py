@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tautrank.arguments import choice
 from tautrank.data.text_source import read_text
 from tautrank.errors import DataError, OptionError, counted
-from tautrank.export.formats import (
-    Export,
-    lightgbm_text,
-    plugin_model,
-    ranklib_model,
-    solr_model,
-    vespa_model,
-)
-from tautrank.export.onnx_graph import onnx_model
+from tautrank.export.formats import Export
+from tautrank.export.lightgbm import lightgbm_text
+from tautrank.export.onnx_model import onnx_model
+from tautrank.export.plugins import plugin_model
+from tautrank.export.ranklib import ranklib_model
+from tautrank.export.solr import solr_model
+from tautrank.export.vespa import vespa_model
 from tautrank.files import STANDARD, write_whole
 
 if TYPE_CHECKING:
@@ -41,8 +39,7 @@ FORMATS: dict[str, Callable[[Export], str | bytes]] = {
 file.
 """
 
-# The formats that have a use for an option.
-_WITH = {
+_FORMATS_WITH_OPTION = {
     "name": ("solr", "elasticsearch", "opensearch", "onnx"),
     "store": ("solr",),
     "directions": ("opensearch",),
@@ -101,75 +98,103 @@ def export_model(
         raise OptionError(f"ranker: found a {type(ranker).__name__}; expected a fitted Ranker")
     ranker._check_fitted("export_model")
     for option, value in (("name", name), ("store", store), ("directions", directions or None)):
-        if value is not None and format not in _WITH[option]:
-            able = " or ".join(_WITH[option])
-            raise OptionError(
-                f"{option}: found '{value}' with the format {format}; expected it with {able}"
-            )
-        if isinstance(value, str) and not (value.strip() and value.isprintable()):
-            raise OptionError(f"{option}: found {value!r}; expected text on one line")
-    if ranker.model_.tool == "torch" and format != "onnx":
-        raise OptionError(
-            f"format: found '{format}' for a network, which is not a sum of trees; expected onnx"
-        )
-    lists = ranker.list_features_
-    if lists is not None and format != "onnx":
-        is_text = format == "lightgbm"
-        reason = (
-            "LightGBM's text has no formula for them"
-            if is_text
-            else f"{format} scores documents one by one"
-        )
-        found = f"'{format}' for a model with list features, but {reason}"
-        raise OptionError(
-            f"format: found {found}; expected onnx, or a model trained without list_features"
-        )
-    names, named = _feature_names(ranker, features)
-    name = name or Path("model" if str(path) == STANDARD else path).stem
-    export = Export(format, ranker.model_, names, named, name, store, lists, directions)
+        _check_option(option, value, format)
+    _check_model(ranker, format)
+
+    if name is None:
+        name = Path("model" if str(path) == STANDARD else path).stem
+    has_known_names = features is not None or hasattr(ranker, "feature_names_in_")
+    export = Export(
+        format=format,
+        model=ranker.model_,
+        names=_feature_names(ranker, features),
+        has_known_names=has_known_names,
+        name=name,
+        store=store,
+        list_features=ranker.list_features_,
+        directions=directions,
+    )
     write_whole(path, FORMATS[format](export))
 
 
-def _feature_names(ranker: Ranker, given: Names | None) -> tuple[tuple[str, ...], bool]:
-    """Return one name per column, and whether they are known: the given ones, else the ranker's,
-    else ``f1, f2, ...``.
+def _check_option(option: str, value: Any, format: str) -> None:
+    """Refuse an option that the format has no use for, or that is no text on one line."""
+    if value is None:
+        return
+    formats = _FORMATS_WITH_OPTION[option]
+    if format not in formats:
+        raise OptionError(
+            f"{option}: found '{value}' with the format {format}; "
+            f"expected it with {' or '.join(formats)}"
+        )
+    if isinstance(value, str) and not _is_one_line(value):
+        raise OptionError(f"{option}: found {value!r}; expected text on one line")
+
+
+def _is_one_line(text: str) -> bool:
+    """Whether a text has characters, and none that ends the line or cannot be printed."""
+    return bool(text.strip()) and text.isprintable()
+
+
+def _check_model(ranker: Ranker, format: str) -> None:
+    """Refuse networks and list features in formats that cannot express them."""
+    if format == "onnx":
+        return
+    if ranker.model_.tool == "torch":
+        raise OptionError(
+            f"format: found '{format}' for a network, which is not a sum of trees; expected onnx"
+        )
+    if ranker.list_features_ is not None:
+        reason = f"{format} scores documents one by one"
+        if format == "lightgbm":
+            reason = "LightGBM's text has no formula for them"
+        raise OptionError(
+            f"format: found '{format}' for a model with list features, but {reason}; "
+            "expected onnx, or a model trained without list_features"
+        )
+
+
+def _feature_names(ranker: Ranker, features: Names | None) -> tuple[str, ...]:
+    """Return one name per column: those of `features`, else the ranker's, else ``f1, f2, ...``.
 
     Args:
         ranker: a fitted ranker.
-        given: the names, or a file that holds them.
+        features: the names, or a file that holds them.
     """
-    count = ranker.n_features_in_
-    if given is None and not hasattr(ranker, "feature_names_in_"):
-        return tuple(f"f{column}" for column in range(1, count + 1)), False
-    if isinstance(given, str | os.PathLike):
-        where, names = os.fspath(given), _read_names(Path(given))
+    n_features = ranker.n_features_in_
+    if isinstance(features, str | os.PathLike):
+        source, names = os.fspath(features), _read_names(Path(features))
+    elif features is not None:
+        source, names = "features", list(features)
+    elif hasattr(ranker, "feature_names_in_"):
+        source, names = "features", list(ranker.feature_names_in_)
     else:
-        where, names = "features", list(ranker.feature_names_in_ if given is None else given)
-    if len(names) != count:
+        return tuple(f"f{column}" for column in range(1, n_features + 1))
+
+    if len(names) != n_features:
         raise DataError(
-            f"{where}: found {counted(len(names), 'name')}; expected {count}, one per feature of the model"
+            f"{source}: found {counted(len(names), 'name')}; "
+            f"expected {n_features}, one per feature of the model"
         )
     for column, name in enumerate(names, 1):
-        if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        if not isinstance(name, str) or not _is_one_line(name):
             raise DataError(
-                f"{where}: the name of feature {column} is {name!r}; expected text on one line"
+                f"{source}: the name of feature {column} is {name!r}; expected text on one line"
             )
         if name in names[: column - 1]:
-            raise DataError(f"{where}: found the name '{name}' twice; expected names that differ")
-    return tuple(names), True
+            raise DataError(f"{source}: found the name '{name}' twice; expected names that differ")
+    return tuple(names)
 
 
-def _read_names(target: Path) -> list[Any]:
+def _read_names(path: Path) -> list[Any]:
     """Read names: one per line, a JSON list, or Solr's definition of features (JSON objects with
     ``name``).
     """
-    text = read_text(target).decode()
+    text = read_text(path).decode()
     if not text.lstrip().startswith("["):
         return [line.strip() for line in text.splitlines() if line.strip()]
     try:
-        listed = json.loads(text)
+        entries = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DataError(
-            f"{target}: found broken JSON ({error}); expected a list of names"
-        ) from None
-    return [entry.get("name") if isinstance(entry, dict) else entry for entry in listed]
+        raise DataError(f"{path}: found broken JSON ({error}); expected a list of names") from None
+    return [entry.get("name") if isinstance(entry, dict) else entry for entry in entries]
