@@ -27,7 +27,7 @@ from tautrank.experiments.protocols import (
     queries_of_trial,
 )
 from tautrank.papers.claims import Better, BetterUnder, GapGrows, Reaches
-from tautrank.papers.results import Advantage, own_test
+from tautrank.papers.evidence import Advantage, own_test
 from tautrank.papers.study import PaperTest
 from tautrank.significance.paired import corrected_resampled_t_test
 from tautrank.significance.systems import resampled_systems_test, systems_test
