@@ -88,10 +88,11 @@ class _PerCondition(Claim):
 
     def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
         """The systems, for each condition."""
-        chosen = (self.condition,) if self.condition else conditions
-        return [
-            tuple((c, getattr(self, name), self.metric) for name in self.compared) for c in chosen
-        ]
+        systems = [getattr(self, argument) for argument in self.compared]
+        groups = []
+        for condition in (self.condition,) if self.condition else conditions:
+            groups.append(tuple((condition, system, self.metric) for system in systems))
+        return groups
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +116,8 @@ class Better(_PerCondition):
 
     def sentence(self, cells: tuple[Cell, ...]) -> str:
         """Which is better than which, and where."""
-        return f"{self.better} is better than {self.worse} on {self.measured}{_where(cells[0])}"
+        claim = f"{self.better} is better than {self.worse} on {self.measured}"
+        return claim + _under(cells[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,11 +139,14 @@ class BetterUnder(Claim):
 
     def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
         """The system under both conditions."""
-        return [tuple((c, self.system, self.metric) for c in (self.better, self.worse))]
+        better = (self.better, self.system, self.metric)
+        worse = (self.worse, self.system, self.metric)
+        return [(better, worse)]
 
     def sentence(self, cells: tuple[Cell, ...]) -> str:
         """Which condition is better than which."""
-        return f"{self.system} is better under {self.better} than under {self.worse} on {self.measured}"
+        conditions = f"under {self.better} than under {self.worse}"
+        return f"{self.system} is better {conditions} on {self.measured}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,30 +179,30 @@ class GapGrows(Claim):
 
     def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
         """Both systems at the last condition, then at the first."""
-        return [
-            tuple(
-                (c, s, self.metric)
-                for c in (self.last, self.first)
-                for s in (self.better, self.worse)
-            )
-        ]
+        cells = []
+        for condition in (self.last, self.first):
+            cells += [(condition, self.better, self.metric), (condition, self.worse, self.metric)]
+        return [tuple(cells)]
 
     def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
         """By how much the lead grew."""
-        a, b, c, d = (values(cell) for cell in cells)
-        return (a - b) / b - (c - d) / d if self.relative else (a - b) - (c - d)
+        better_last, worse_last, better_first, worse_first = (values(cell) for cell in cells)
+        last, first = better_last - worse_last, better_first - worse_first
+        if self.relative:
+            return last / worse_last - first / worse_first
+        return last - first
 
     def query_advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
-        """By how much the lead grew; a ratio of means A/B is the mean of A/B + (a - A/B b)/B, which
-        is linear (delta method)."""
+        """By how much the lead grew, as one number per query whose mean it is."""
         if not self.relative:
             return self.advantage(values, cells)
-        a, b, c, d = (values(cell) for cell in cells)
-        return _linear_share(a, b) - _linear_share(c, d)
+        better_last, worse_last, better_first, worse_first = (values(cell) for cell in cells)
+        return _linear_ratio(better_last, worse_last) - _linear_ratio(better_first, worse_first)
 
     def sentence(self, cells: tuple[Cell, ...]) -> str:
         """Whose lead over whom grows from where to where."""
-        lead = f"the {'relative ' if self.relative else ''}lead of {self.better} over {self.worse}"
+        kind = "relative lead" if self.relative else "lead"
+        lead = f"the {kind} of {self.better} over {self.worse}"
         return f"{lead} on {self.measured} grows from {self.first} to {self.last}"
 
 
@@ -229,7 +234,8 @@ class Reaches(_PerCondition):
 
     def sentence(self, cells: tuple[Cell, ...]) -> str:
         """Who reaches what, and where."""
-        return f"{self.system} reaches {self.value:g} on {self.measured}{_where(cells[0])}"
+        claim = f"{self.system} reaches {self.value:g} on {self.measured}"
+        return claim + _under(cells[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,13 +263,16 @@ class LeadsEarly(Better):
     def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
         """The lead after the few trees, minus the lead at the end."""
         lead = super().advantage(values, cells)
-        few = max(math.ceil(self.early * lead.shape[1]), 1)
-        return np.asarray(lead[:, few - 1] - lead[:, -1])
+        n_trees = lead.shape[1]
+        n_early = max(math.ceil(self.early * n_trees), 1)
+        early, last = lead[:, n_early - 1], lead[:, -1]
+        return np.asarray(early - last)
 
     def sentence(self, cells: tuple[Cell, ...]) -> str:
         """Whose lead over whom is wider with how many of the trees."""
-        lead = f"{self.better} leads {self.worse} by more after {100 * self.early:g}% of the trees"
-        return f"{lead} than after all of them on {self.measured}{_where(cells[0])}"
+        few = f"{100 * self.early:g}% of the trees"
+        lead = f"{self.better} leads {self.worse} by more after {few} than after all of them"
+        return f"{lead} on {self.measured}{_under(cells[0])}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,13 +302,19 @@ class Converges(_PerCondition):
     def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
         """What the last trees may gain, minus what they do."""
         curve = values(cells[0])
-        before = curve[:, max(math.floor((1 - self.last) * curve.shape[1]), 1) - 1]
-        return np.asarray(self.share * (curve[:, -1] - curve[:, 0]) - (curve[:, -1] - before))
+        n_trees = curve.shape[1]
+        n_before = max(math.floor((1 - self.last) * n_trees), 1)
+        first, before, end = curve[:, 0], curve[:, n_before - 1], curve[:, -1]
+        allowed = self.share * (end - first)
+        gained = end - before
+        return np.asarray(allowed - gained)
 
     def sentence(self, cells: tuple[Cell, ...]) -> str:
         """Who converges, where."""
-        little = f"the last {100 * self.last:g}% of the trees give at most {100 * self.share:g}% of the gain"
-        return f"{self.system} has converged on {self.measured}: {little}{_where(cells[0])}"
+        trees, share = f"{100 * self.last:g}%", f"{100 * self.share:g}%"
+        little = f"the last {trees} of the trees give at most {share} of the gain"
+        claim = f"{self.system} has converged on {self.measured}"
+        return f"{claim}: {little}{_under(cells[0])}"
 
 
 def each(claim: Callable[..., Claim], **arguments: str | Iterable[str]) -> tuple[Claim, ...]:
@@ -312,19 +327,28 @@ def each(claim: Callable[..., Claim], **arguments: str | Iterable[str]) -> tuple
     >>> [claim.better for claim in each(Better, better=("xendcg", "listnet"), worse="mse", metric="ndcg@5")]
     ['xendcg', 'listnet']
     """
-    choices = [one_or_more(given) for given in arguments.values()]
-    return tuple(
-        claim(**dict(zip(arguments, chosen, strict=True))) for chosen in itertools.product(*choices)
-    )
+    choices = [one_or_more(values) for values in arguments.values()]
+    claims = []
+    for values in itertools.product(*choices):
+        claims.append(claim(**dict(zip(arguments, values, strict=True))))
+    return tuple(claims)
 
 
-def _linear_share(a: F64, b: F64) -> F64:
-    ratio = np.nanmean(a) / np.nanmean(b)
-    return np.asarray(ratio + (a - ratio * b) / np.nanmean(b))
+def _linear_ratio(above: F64, below: F64) -> F64:
+    """Return one number per query whose mean is the ratio of two means.
+
+    With the means A and B of ``a`` and ``b`` this is ``A/B + (a - A/B b) / B``, which is linear in
+    both (delta method).
+    """
+    mean_below = np.nanmean(below)
+    ratio = np.nanmean(above) / mean_below
+    return np.asarray(ratio + (above - ratio * below) / mean_below)
 
 
-def _where(cell: Cell) -> str:
-    return f" ({cell[0]})" if cell[0] != PLAIN else ""
+def _under(cell: Cell) -> str:
+    """Return the condition of a cell as it follows a sentence."""
+    condition, _, _ = cell
+    return "" if condition == PLAIN else f" ({condition})"
 
 
 declare(__name__)

@@ -27,6 +27,8 @@ PUBLISHED = {
     "mq2008": ((46,), 784),
 }
 
+_SAME_FAMILY = {"web10k": "web30k", "web30k": "web10k", "yahoo2": "yahoo1", "yahoo1": "yahoo2"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class StudyPlan(Plan):
@@ -42,12 +44,11 @@ class StudyPlan(Plan):
 
     def to_plain(self) -> dict[str, Any]:
         """Return everything as JSON can hold it."""
-        left_out = {"data"} if self.codes else {"data", "codes"}
-        plain = {
-            name: to_json(value, "plan")
-            for name, value in vars(self).items()
-            if name not in left_out
-        }
+        fields = dict(vars(self))
+        del fields["data"]
+        if not self.codes:
+            del fields["codes"]
+        plain = {name: to_json(value, "plan") for name, value in fields.items()}
         return {**plain, "data": list(self.data.given), "fold": self.data.fold}
 
     @classmethod
@@ -58,19 +59,18 @@ class StudyPlan(Plan):
             plain: its result.
         """
         try:
-            fields = {
-                name: from_json(value)
-                for name, value in plain.items()
-                if name not in ("data", "fold")
-            }
-            return cls(**fields, data=DataSource(tuple(plain["data"]), plain["fold"]))
+            stored = dict(plain)
+            data = DataSource(tuple(stored.pop("data")), stored.pop("fold"))
+            fields = {name: from_json(value) for name, value in stored.items()}
+            return cls(**fields, data=data)
         except OptionError as error:
-            own = ", ".join(str(code[0]) for code in plain.get("codes", []))
-            hint = (
-                f" (it has losses of its own, {own}: --import the file that registers them)"
-                if own
-                else ""
-            )
+            hint = ""
+            custom_losses = ", ".join(str(code[0]) for code in plain.get("codes", []))
+            if custom_losses:
+                hint = (
+                    f" (it has losses of its own, {custom_losses}:"
+                    " --import the file that registers them)"
+                )
             raise DataError(f"the plan cannot be read: {error}{hint}") from None
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(
@@ -84,9 +84,8 @@ class StudyPlan(Plan):
         """
         plain = self.to_plain()
         plain["study"] |= dict.fromkeys(("title", "paper", "claim", "note", "axis"))
-        return digest(
-            {name: value for name, value in plain.items() if name not in ("data", "fold")}
-        )
+        del plain["data"], plain["fold"]
+        return digest(plain)
 
     @property
     def used_recipe(self) -> Recipe | None:
@@ -101,13 +100,17 @@ class StudyPlan(Plan):
             condition: the condition.
             index: the place of the system.
         """
-        general, under, system, own = super().layers(condition, index)
+        general, of_condition, of_system, of_both = super().layers(condition, index)
         recipe = self.used_recipe or Recipe("", "")
-        ours = (
+        return [
+            general,
+            recipe.parameters,
+            of_condition,
             recipe.conditions.get(condition.name, {}),
+            of_system,
             recipe.systems.get(self.study.system_names[index], {}),
-        )
-        return [general, recipe.parameters, under, ours[0], system, ours[1], own]
+            of_both,
+        ]
 
 
 def make_plan(
@@ -154,13 +157,15 @@ def make_plan(
 def _recipe_for(study: Study, n_features: int, n_queries: int) -> str:
     """The recipe of the data set that some data is or looks like; else the study's first."""
     names = [recipe.data for recipe in study.recipes]
-    alike, is_small = recognise(n_features, n_queries)
+    data_set, is_small = recognise(n_features, n_queries)
     # Limits on a leaf that were found on thousands of queries may leave a sample of them nothing to
     # split.
     if OTHER_DATA in names and is_small:
         return OTHER_DATA
-    families = {"web10k": "web30k", "web30k": "web10k", "yahoo2": "yahoo1", "yahoo1": "yahoo2"}
-    return next((name for name in (alike, families.get(alike, "")) if name in names), names[0])
+    for name in (data_set, _SAME_FAMILY.get(data_set, "")):
+        if name in names:
+            return name
+    return names[0]
 
 
 def recognise(n_features: int, n_queries: int) -> tuple[str, bool]:
@@ -178,9 +183,16 @@ def recognise(n_features: int, n_queries: int) -> tuple[str, bool]:
     >>> recognise(136, 10000), recognise(700, 30000), recognise(136, 500), recognise(3, 2)
     (('web10k', False), ('yahoo1', False), ('web30k', True), ('', False))
     """
-    alike = {name: size for name, (widths, size) in PUBLISHED.items() if n_features in widths}
-    near = [name for name, size in alike.items() if 0.5 < n_queries / size < 2]
+    sizes = {}
+    for name, (widths, size) in PUBLISHED.items():
+        if n_features in widths:
+            sizes[name] = size
+    if not sizes:
+        return "", False
+    is_small = n_queries < min(sizes.values()) / 10
+    near = [name for name, size in sizes.items() if 0.5 < n_queries / size < 2]
+    if near:
+        return min(near, key=lambda name: abs(sizes[name] - n_queries)), is_small
     # Few queries may be a sample of any of them; the first, the one most papers use, is as good as
     # another.
-    name = min(near, key=lambda name: abs(alike[name] - n_queries), default=next(iter(alike), ""))
-    return name, n_queries < min(alike.values(), default=0) / 10
+    return next(iter(sizes)), is_small

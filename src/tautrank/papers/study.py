@@ -51,7 +51,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -188,15 +188,13 @@ class Study(Experiment):
             raise OptionError(
                 f"name: found '{self.name}'; expected small letters, digits and hyphens"
             )
-        recipes = [recipe.data for recipe in self.recipes]
-        named = {
-            "systems": [str(system) for system in self.systems],
-            "conditions": self.condition_names,
-        }
-        for what, names in {**named, "metrics": self.metrics, "recipes": recipes}.items():
-            for name in Counter(names) - Counter(set(names)):
-                raise OptionError(f"{what}: found '{name}' twice; expected different names")
+        _refuse_doubles("systems", [str(system) for system in self.systems])
+        _refuse_doubles("conditions", self.condition_names)
+        _refuse_doubles("metrics", self.metrics)
+        _refuse_doubles("recipes", [recipe.data for recipe in self.recipes])
         super().__post_init__()
+        for claim in self.claims:
+            self._check_claim(claim)
         self._check_names()
 
     @property
@@ -208,23 +206,35 @@ class Study(Experiment):
         """The recipe of that data set."""
         return by_name("recipe", data, {recipe.data: recipe for recipe in self.recipes})
 
+    def _check_claim(self, claim: Claim) -> None:
+        """Report a name that no claim can be about."""
+        choice("part of a claim", claim.part, self.curves if claim.of_curves else self.judged)
+        for condition, system, metric in chain(*claim.cells(self.condition_names)):
+            self.system(system)
+            metrics = self.metrics_under(condition)
+            if claim.of_curves:
+                metrics = metrics[:1]  # the only one that is recorded after each tree
+            choice("metric of a claim", metric, metrics)
+
     def _check_names(self) -> None:
         """Report a misspelt name when the study is declared, not when it has run."""
-        named = (owner.systems for owners in (self.conditions, self.recipes) for owner in owners)
-        for name in chain(*named, self.search.systems):
-            self.system(name)
-        for name in chain(*(recipe.conditions for recipe in self.recipes)):
-            self.condition(name)
-        for claim in self.claims:
-            choice("part of a claim", claim.part, self.curves if claim.of_curves else self.judged)
-            for condition, system, measured in chain(*claim.cells(self.condition_names)):
-                self.system(system)
-                known = self.metrics_under(condition)
-                choice("metric of a claim", measured, known[:1] if claim.of_curves else known)
-        for printed in chain(*(recipe.printed for recipe in self.recipes)):
-            self.system(printed.system)
-            choice("part in print", printed.part, self.judged)
-            choice("metric in print", printed.metric, self.metrics_under(printed.condition))
+        for owner in (*self.conditions, *self.recipes, self.search):
+            for name in owner.systems:
+                self.system(name)
+        for recipe in self.recipes:
+            for name in recipe.conditions:
+                self.condition(name)
+            for printed in recipe.printed:
+                self.system(printed.system)
+                choice("part in print", printed.part, self.judged)
+                choice("metric in print", printed.metric, self.metrics_under(printed.condition))
+
+
+def _refuse_doubles(kind: str, names: Sequence[str]) -> None:
+    """Report a name that is there twice."""
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise OptionError(f"{kind}: found '{name}' twice; expected different names")
 
 
 declare(__name__)
