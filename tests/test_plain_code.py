@@ -25,7 +25,6 @@ NOT_YET = {
     "engines": Measures(7, 28, 8, 0, 115),
     "experiments": Measures(9.5, 35, 5, 2, 68),
     "losses": Measures(7, 35, 1, 0, 33),
-    "papers": Measures(12, 35, 2, 0, 40),
     "significance": Measures(9, 30, 1, 0, 15),
     "theory": Measures(10, 30, 1, 1, 25),
 }

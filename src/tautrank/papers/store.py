@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import tautrank
 from tautrank.errors import DataError
@@ -46,24 +47,30 @@ class StudyStore(Store):
         *,
         data: DataSource | None = None,
     ) -> None:
-        if plan is None and not (path and path.is_file()):
+        must_exist = plan is None
+        if must_exist and (path is None or not path.is_file()):
             raise DataError(f"{path}: found no such file; expected a store of trials")
-        super().__init__(
-            path, {**_plan_meta(plan), "command": command} if plan else {}, kind="study"
-        )
+        meta = {**_plan_meta(plan), "command": command} if plan else {}
+        super().__init__(path, meta, kind="study")
         try:
-            found = self._stored_plan(data)
-            if plan and _is_more_of(found, plan):
-                self.set_meta(_plan_meta(plan))
-            elif plan and found.key != plan.key:
-                hint = "another --store, or 'tautrank study resume' to go on with that one"
-                raise DataError(
-                    f"{path}: holds {_difference(found, plan)}; expected a store of this run ({hint})"
-                )
+            stored = self._stored_plan(data)
+            if plan is not None:
+                self._take(plan, stored)
         except DataError:
             self.close()
             raise
-        self.plan, self._plan_was_stored = plan or found, plan is None
+        self.plan = plan or stored
+        self._plan_was_stored = plan is None
+
+    def _take(self, plan: StudyPlan, stored: StudyPlan) -> None:
+        """Take the plan that is asked for, if it is the stored one, or has more trials."""
+        if _is_longer(plan, stored):
+            self.set_meta(_plan_meta(plan))
+        elif plan.key != stored.key:
+            raise DataError(
+                f"{self.path}: holds {_difference(stored, plan)}; expected a store of this run"
+                " (another --store, or 'tautrank study resume' to go on with that one)"
+            )
 
     def _stored_plan(self, data: DataSource | None) -> StudyPlan:
         try:
@@ -99,71 +106,89 @@ class StudyStore(Store):
 
     def failures(self) -> list[str]:
         """A line for each failed trial: its title and its error."""
-        return [
-            f"{title_of(t.spec)}: {outcome.error}"
-            for t, outcome in self.finished()
-            if outcome.status == FAILED
-        ]
+        lines = []
+        for trial, outcome in self.finished():
+            if outcome.status == FAILED:
+                lines.append(f"{title_of(trial.spec)}: {outcome.error}")
+        return lines
 
     def _check_origin(self) -> None:
         """Refuse to go on with another version, or other code of a loss: the numbers would be
         unlike the others.
         """
+
+        difference = self._difference_of_origin()
+        if difference:
+            raise DataError(
+                f"{self.path}: {difference}; expected the same version, since another may give"
+                " other numbers (a new run needs another --store)"
+            )
+
+    def _difference_of_origin(self) -> str:
+        """Return what would make the numbers unlike those in the store; empty if nothing does."""
         from tautrank.papers.catalogue import CATALOGUE
 
-        study, made_by, found = self.plan.study, self.meta["tautrank"], ""
+        study, begun_by, version = self.plan.study, self.meta["tautrank"], tautrank.__version__
+        if results_version(begun_by) != results_version(version):
+            return f"was begun by tautrank {begun_by}, this is {version}"
         declared = CATALOGUE.get(study.name, study) if self._plan_was_stored else study
-        codes = {own.name: own.code for own in own_losses(study.losses)}
-        changed = [name for name, code in self.plan.codes if codes.get(name) != code]
-        if results_version(made_by) != results_version(tautrank.__version__):
-            found = f"was begun by tautrank {made_by}, this is {tautrank.__version__}"
-        elif declared.version != study.version:
-            found = f"holds version {study.version} of '{study.name}', this tautrank has {declared.version}"
-        elif changed:
-            found = f"was begun with other code of the loss '{changed[0]}'"
-        if found:
-            expected = "the same version, since another may give other numbers (a new run needs another --store)"
-            raise DataError(f"{self.path}: {found}; expected {expected}")
+        if declared.version != study.version:
+            return (
+                f"holds version {study.version} of '{study.name}',"
+                f" this tautrank has {declared.version}"
+            )
+        code_by_name = {loss.name: loss.code for loss in own_losses(study.losses)}
+        for name, code in self.plan.codes:
+            if code_by_name.get(name) != code:
+                return f"was begun with other code of the loss '{name}'"
+        return ""
 
 
 def _plan_meta(plan: StudyPlan) -> dict[str, str]:
-    marks = ", ".join(mark for _, mark in plan.fingerprints)
-    of_data = {"data": ", ".join(plan.data.given), "data_fingerprint": marks}
-    of_plan = {"plan": canonical(plan.to_plain()), "plan_hash": plan.key}
+    """Return what a store says about its plan."""
     return {
         "study": plan.study.name,
         "study_version": str(plan.study.version),
-        **of_data,
-        **of_plan,
+        "data": ", ".join(plan.data.given),
+        "data_fingerprint": ", ".join(fingerprint for _, fingerprint in plan.fingerprints),
+        "plan": canonical(plan.to_plain()),
+        "plan_hash": plan.key,
     }
 
 
-def _is_more_of(found: StudyPlan, wanted: StudyPlan) -> bool:
-    """Whether a plan is another one with more trials: those that are there stay what they are."""
-    longer = replace(
-        found,
-        budget=replace(found.budget, trials=wanted.budget.trials),
-        fingerprints=wanted.fingerprints,
-    )
-    more = (wanted.budget.trials or 0) > (found.budget.trials or 0)
-    return more and set(found.fingerprints) <= set(wanted.fingerprints) and longer.key == wanted.key
+def _is_longer(plan: StudyPlan, stored: StudyPlan) -> bool:
+    """Return whether a plan is the stored one with more trials: those that are there stay what they
+    are.
+    """
+    n_trials, n_stored = plan.budget.trials or 0, stored.budget.trials or 0
+    if n_trials <= n_stored or not set(stored.fingerprints) <= set(plan.fingerprints):
+        return False
+    budget = replace(stored.budget, trials=n_trials)
+    extended = replace(stored, budget=budget, fingerprints=plan.fingerprints)
+    return extended.key == plan.key
 
 
-def _difference(found: StudyPlan, wanted: StudyPlan) -> str:
-    """What distinguishes the plan of a store from the one that was asked for, in a few words."""
-    if found.study.name != wanted.study.name:
-        return f"the study '{found.study.name}', not '{wanted.study.name}'"
-    if found.study.version != wanted.study.version:
-        return f"version {found.study.version} of '{found.study.name}', not {wanted.study.version}"
-    if found.codes != wanted.codes:
+def _difference(stored: StudyPlan, plan: StudyPlan) -> str:
+    """Return what distinguishes the plan of a store from the one that was asked for, in a few
+    words.
+    """
+    study, wanted_study = stored.study, plan.study
+    if study.name != wanted_study.name:
+        return f"the study '{study.name}', not '{wanted_study.name}'"
+    if study.version != wanted_study.version:
+        return f"version {study.version} of '{study.name}', not {wanted_study.version}"
+    if stored.codes != plan.codes:
         return "trials of a loss whose code has changed since"
-    if found.fingerprints != wanted.fingerprints:
+    if stored.fingerprints != plan.fingerprints:
         return "trials on other data"
-    named = [
-        {**vars(p.budget), "seed": p.seed, "recipe": p.recipe, "n_jobs": p.n_jobs}
-        for p in (found, wanted)
-    ]
-    for name, old in named[0].items():
-        if old != named[1][name]:
-            return f"a plan with {name} = {old}, not {named[1][name]}"
-    return f"'{found.study.name}' declared otherwise"
+    wanted_options = _options(plan)
+    for name, value in _options(stored).items():
+        if value != wanted_options[name]:
+            return f"a plan with {name} = {value}, not {wanted_options[name]}"
+    return f"'{study.name}' declared otherwise"
+
+
+def _options(plan: StudyPlan) -> dict[str, Any]:
+    """Return what a user chooses for a run, by name."""
+    options = {"seed": plan.seed, "recipe": plan.recipe, "n_jobs": plan.n_jobs}
+    return {**vars(plan.budget), **options}

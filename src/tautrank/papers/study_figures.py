@@ -65,7 +65,8 @@ def conditions_on_axis(result: StudyValues) -> dict[str, float]:
     values = {
         condition.name: condition.value for condition in conditions if condition.value is not None
     }
-    if len(conditions) < 2 or len(values) < len(conditions):
+    has_all_values = len(values) == len(conditions)
+    if len(conditions) < 2 or not has_all_values:
         return {}
     return dict(sorted(values.items(), key=lambda item: item[1]))
 
@@ -73,7 +74,8 @@ def conditions_on_axis(result: StudyValues) -> dict[str, float]:
 def _over_conditions(result: StudyValues) -> Iterator[FigureSection]:
     """Draw means and leads over the conditions, a figure per metric."""
     study = result.plan.study
-    if len(study.systems) == 1 and len(study.metrics) > 1 and not result.has_own_metrics:
+    are_quantities = len(study.systems) == 1 and len(study.metrics) > 1
+    if are_quantities and not result.has_own_metrics:
         # Several quantities of one system share an axis.
         system = study.system_names[0]
         cells = {metric: _cells(result, system, [metric], "test") for metric in study.metrics}
@@ -111,10 +113,9 @@ def _mean_curves(
             " Bands are 95 % confidence intervals as papers give them: as if trials were"
             " independent."
         )
-    points = {
-        name: [_Point(cell.condition, cell.mean, *cell.interval) for cell in series]
-        for name, series in cells.items()
-    }
+    points = {}
+    for name, series in cells.items():
+        points[name] = [_Point(cell.condition, cell.mean, *cell.interval) for cell in series]
     curves = _condition_curves(result, points)
     if curves:
         figure = _condition_figure(result, curves, y_title)
@@ -137,11 +138,10 @@ def _lead_curves(result: StudyValues, metrics: Sequence[str]) -> Iterator[Figure
         caption += (
             "; they say nothing about other test queries." if result.tests_same_queries else "."
         )
-    points = {
-        system: _lead_points(result, system, metrics)
-        for system in result.system_names
-        if system != result.baseline
-    }
+    points = {}
+    for system in result.system_names:
+        if system != result.baseline:
+            points[system] = _lead_points(result, system, metrics)
     curves = _condition_curves(result, points)
     if curves:
         figure = _condition_figure(result, curves, f"gain {over}").update_yaxes(zeroline=True)
@@ -166,7 +166,8 @@ def _trial_gains(result: StudyValues, cell: CellResult) -> F64:
     theirs = dict(zip(baseline.numbers, baseline.means.tolist(), strict=True))
     sign = 1 if cell.higher_is_better else -1
     trials = sorted(ours.keys() & theirs.keys())
-    return np.array([sign * (ours[trial] - theirs[trial]) for trial in trials], np.float64)
+    gains = [ours[trial] - theirs[trial] for trial in trials]
+    return sign * np.array(gains, np.float64)
 
 
 def _condition_curves(result: StudyValues, points: Mapping[str, Sequence[_Point]]) -> list[Curve]:
@@ -222,7 +223,8 @@ def _condition_figure(result: StudyValues, curves: Sequence[Curve], y_title: str
     are_systems = {curve.name for curve in curves} <= set(result.system_names)
     styles = styles_of(result) if are_systems else None
     figure = curve_figure(curves, x_title=_axis(result), y_title=y_title, styles=styles)
-    by_factors = values[0] > 0 and values[-1] >= _LOG_FROM * values[0]
+    lowest, highest = values[0], values[-1]
+    by_factors = lowest > 0 and highest >= _LOG_FROM * lowest
     return figure.update_xaxes(
         type="log" if by_factors else "linear",
         tickvals=values,
@@ -237,11 +239,10 @@ def _measured(result: StudyValues) -> Iterator[FigureSection]:
     """Draw the figure that each kind of measurement names."""
     draw_form = {"clouds": _clouds, "curves": _point_curves, "rows": _rows}
     for kind, measured in MEASURED_FIGURES.items():
-        systems = [
-            str(system)
-            for system in result.plan.study.systems
-            if isinstance(system, Measurement) and system.kind == kind
-        ]
+        systems = []
+        for system in result.plan.study.systems:
+            if isinstance(system, Measurement) and system.kind == kind:
+                systems.append(str(system))
         if systems:
             yield from draw_form[measured.form](result, measured, systems)
 
@@ -256,16 +257,26 @@ def _clouds(
             points = result.points.get((condition, system))
             if points is None:
                 continue
-            # As many points of each list as can be drawn.
-            most = max(MOST_POINTS // max(len(points[y]), 1), 1)
-            clouds: list[Curve] = []
-            for across, up in zip(points[x], points[y], strict=True):
-                clouds.append(Curve(f"list {len(clouds) + 1}", across[:most], up[:most]))
+            clouds = _clouds_of_lists(points[x], points[y])
             figure = curve_figure(clouds, x_title=x_title, y_title=y_title, mode="markers")
-            heights = [np.ptp(cloud.mean) for cloud in clouds]
-            summary = f"{len(clouds)} clouds, from {min(heights):.3g} to {max(heights):.3g} tall."
             title = measured.title + under(condition)
-            yield FigureSection(title, figure, measured.caption, summary)
+            yield FigureSection(title, figure, measured.caption, _heights_text(clouds))
+
+
+def _clouds_of_lists(x: Sequence[Sequence[float]], y: Sequence[Sequence[float]]) -> list[Curve]:
+    """Return as many points of each list as can be drawn."""
+    n_lists = max(len(y), 1)
+    n_points = max(MOST_POINTS // n_lists, 1)
+    clouds: list[Curve] = []
+    for across, up in zip(x, y, strict=True):
+        clouds.append(Curve(f"list {len(clouds) + 1}", across[:n_points], up[:n_points]))
+    return clouds
+
+
+def _heights_text(clouds: Sequence[Curve]) -> str:
+    heights = [np.ptp(cloud.mean) for cloud in clouds]
+    lowest, highest = min(heights), max(heights)
+    return f"{len(clouds)} clouds, from {lowest:.3g} to {highest:.3g} tall."
 
 
 def _point_curves(
@@ -280,17 +291,17 @@ def _point_curves(
         x = [value_of[condition] for condition in conditions]
         curves = []
         for field, name in measured.series.items():
-            values = [
-                or_nan(result.points[condition, system].get(field)) for condition in conditions
-            ]
+            points = [result.points[condition, system] for condition in conditions]
+            values = [or_nan(of_condition.get(field)) for of_condition in points]
             if not np.isnan(values).all():
                 curves.append(Curve(name, x, values))
         figure = _condition_figure(result, curves, measured.axis)
         figure.update_yaxes(type="log", exponentformat="power", dtick=2)
         figure.update_traces(hovertemplate="%{y:.3g} at %{x}")
-        ends = [
-            f"{curve.name} from {curve.mean[-1]:.3g} to {curve.mean[0]:.3g}" for curve in curves
-        ]
+        ends = []
+        for curve in curves:
+            first, last = curve.mean[0], curve.mean[-1]
+            ends.append(f"{curve.name} from {last:.3g} to {first:.3g}")
         summary = f"Lines, from the largest to the smallest {_axis(result)}: {'; '.join(ends)}."
         yield FigureSection(measured.title, figure, measured.caption, summary)
 
@@ -302,25 +313,27 @@ def _rows(
     first, first_title = next(iter(measured.series.items()))
     for condition in result.condition_names:
         metrics = result.metrics_under(condition)
-        clouds = [
-            _row_cloud(result, condition, quantity, measured.series[quantity], systems)
-            for quantity in measured.series
-            if quantity in metrics
-        ]
-        if first not in metrics or not any(cloud.x.size for cloud in clouds):
+        if first not in metrics:
             continue
+        clouds = []
+        for quantity, title in measured.series.items():
+            if quantity in metrics:
+                clouds.append(_row_cloud(result, condition, quantity, title, systems))
+        if sum(cloud.x.size for cloud in clouds) == 0:
+            continue
+
         figure = curve_figure(clouds, x_title=measured.axis, y_title="", mode="markers")
         figure.update_xaxes(type="log", dtick=1, tickformat="~g", tickangle=0)
         in_rows(figure, systems, ROW_HEIGHT * len(systems))
         figure.update_traces(hovertemplate="%{x:.4g}")
-        means = {system: abs(result.cell(condition, system, first).mean) for system in systems}
-        summary = "; ".join(f"{system} {mean:.3g}" for system, mean in means.items())
-        yield FigureSection(
-            measured.title + under(condition),
-            figure,
-            measured.caption + _hidden_text(clouds),
-            f"Points; {first_title}, mean: {summary}.",
-        )
+        means = []
+        for system in systems:
+            mean = abs(result.cell(condition, system, first).mean)
+            means.append(f"{system} {mean:.3g}")
+        title = measured.title + under(condition)
+        caption = measured.caption + _hidden_text(clouds)
+        summary = f"Points; {first_title}, mean: {'; '.join(means)}."
+        yield FigureSection(title, figure, caption, summary)
 
 
 def _row_cloud(
@@ -328,10 +341,11 @@ def _row_cloud(
 ) -> Curve:
     """Return one quantity in all trials, each system in its row."""
     cells = [result.cell(condition, system, quantity) for system in systems]
-    rows = [np.full(cell.means.size, row) for row, cell in enumerate(cells)]
+    n_trials = [cell.means.size for cell in cells]
+    rows = np.repeat(np.arange(len(cells)), n_trials)
     # Quantities count costs as negative numbers; a logarithmic axis has no place for 0.
     values = np.abs(np.concatenate([cell.means for cell in cells]))
-    return Curve(title, np.where(values > 0, values, np.nan), np.concatenate(rows))
+    return Curve(title, np.where(values > 0, values, np.nan), rows)
 
 
 def _hidden_text(clouds: Sequence[Curve]) -> str:

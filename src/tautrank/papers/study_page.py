@@ -95,14 +95,17 @@ def answer(result: StudyValues) -> list[str]:
 def _verdict_counts(result: StudyValues) -> str:
     """Return how many comparisons of the claims hold, fail and are undecided."""
     tested = _count_text([verdict.tested.verdict for verdict in result.verdicts])
-    own = _count_text([verdict.own.verdict for verdict in result.verdicts])
-    return tested if own == tested else f"{tested}; by the paper's own test: {own}"
+    by_own_test = _count_text([verdict.own.verdict for verdict in result.verdicts])
+    if by_own_test == tested:
+        return tested
+    return f"{tested}; by the paper's own test: {by_own_test}"
 
 
 def _count_text(verdicts: Sequence[str]) -> str:
     """Return counts such as 'holds 2, undecided 3'."""
     counts = Counter(verdicts)
-    return ", ".join(f"{verdict} {counts[verdict]}" for verdict in _VERDICTS if counts[verdict])
+    texts = [f"{verdict} {counts[verdict]}" for verdict in _VERDICTS if counts[verdict]]
+    return ", ".join(texts)
 
 
 def study_settings(result: StudyValues) -> dict[str, str]:
@@ -173,7 +176,9 @@ def python_call(result: StudyValues) -> str:
         result: the values of the study.
     """
     plan = result.plan
-    data = plan.data.given[0] if len(plan.data.given) == 1 else list(plan.data.given)
+    data: str | list[str] = list(plan.data.given)
+    if len(data) == 1:
+        data = data[0]
     options: dict[str, Any] = {"budget": plan.budget}
     if plan.data.fold is not None:
         options["fold"] = plan.data.fold

@@ -98,7 +98,8 @@ def opening(result: StudyValues) -> str:
     if study.axis:
         sentences.append(f"Condition: {study.axis}.")
     sentences.append("Mean ± standard deviation over trials.")
-    if recipe and any(cell.printed is not None for cell in result.cells):
+    has_printed = any(cell.printed is not None for cell in result.cells)
+    if recipe and has_printed:
         sentences.append(
             f"'In print' is the paper's number for {recipe.title}, and 'lead' its difference from"
             f" {study.baseline} there. On other data than the paper's, compare leads rather than"
@@ -125,7 +126,7 @@ def claim_table(result: StudyValues) -> Table:
 
 def _claim_row(verdict: Verdict) -> list[Titled]:
     """Return the verdict on one comparison of a claim."""
-    own, tested = verdict.own, verdict.tested
+    paper_outcome, tested = verdict.own, verdict.tested
     claim = Column("claim", ("claim", "in the paper's words"), words=True)
     papers_test = Column("paper's test", ("p own", "verdict own"), words=True)
     return [
@@ -134,7 +135,10 @@ def _claim_row(verdict: Verdict) -> list[Titled]:
         difference_cell("advantage", tested),
         p_cell("p", tested.adjusted),
         detectable_cell(tested),
-        (papers_test, Cell(outcome_text(own), (own.p_value, own.verdict))),
+        (
+            papers_test,
+            Cell(outcome_text(paper_outcome), (paper_outcome.p_value, paper_outcome.verdict)),
+        ),
         number_cell("trials", verdict.trials, str(verdict.trials)),
     ]
 
@@ -145,14 +149,18 @@ def _claim_note(result: StudyValues) -> str:
     tests = _test_names(verdict.tested for verdict in result.verdicts)
     own_tests = _test_names(verdict.own for verdict in result.verdicts)
     power = power_note({"": [verdict.tested for verdict in result.verdicts]}, result.alpha)
-    words = f"In the paper's words: {'; '.join(quotations)}. " if quotations else ""
-    return (
-        f"{words}Advantage: the number that the claim says is positive, with its"
-        f" {100 * (1 - result.alpha):g} % confidence interval. holds: significantly above 0;"
-        f" fails: significantly below 0; undecided: neither. p: {tests}, adjusted by Holm's method"
-        f" for all rows, level {result.alpha:g}. Detectable: the smallest true advantage that the"
-        f" row alone would find with 80 % power. The paper's test: {own_tests}. {power}"
-    )
+    sentences = [f"In the paper's words: {'; '.join(quotations)}."] if quotations else []
+    level = f"{100 * (1 - result.alpha):g} %"
+    sentences += [
+        f"Advantage: the number that the claim says is positive, with its {level} confidence"
+        " interval.",
+        "holds: significantly above 0; fails: significantly below 0; undecided: neither.",
+        f"p: {tests}, adjusted by Holm's method for all rows, level {result.alpha:g}.",
+        "Detectable: the smallest true advantage that the row alone would find with 80 % power.",
+        f"The paper's test: {own_tests}.",
+        power,
+    ]
+    return " ".join(sentences)
 
 
 def _test_names(outcomes: Iterable[TestOutcome]) -> str:
@@ -173,7 +181,9 @@ def markdown_heading(result: StudyValues) -> str:
     Args:
         result: the values of the study.
     """
-    lines = [f"- **{name}**: {text}" for name, text in facts(result).items()]
+    lines = []
+    for name, text in facts(result).items():
+        lines.append(f"- **{name}**: {text}")
     return "\n".join([f"# {result.plan.study.title}", "", *lines, "", ""])
 
 
@@ -183,16 +193,19 @@ def latex_heading(result: StudyValues) -> str:
     Args:
         result: the values of a study.
     """
-    return "".join(f"% {name}: {text}\n" for name, text in facts(result).items())
+    lines = []
+    for name, text in facts(result).items():
+        lines.append(f"% {name}: {text}\n")
+    return "".join(lines)
 
 
 def verdict_lines(verdicts: Sequence[Verdict]) -> list[str]:
     """Return each claim with the outcomes of both tests."""
-    return [
-        f"{verdict.sentence}: {outcome_text(verdict.tested)};"
-        f" by the paper's test: {outcome_text(verdict.own)}"
-        for verdict in verdicts
-    ]
+    lines = []
+    for verdict in verdicts:
+        tested, by_own_test = outcome_text(verdict.tested), outcome_text(verdict.own)
+        lines.append(f"{verdict.sentence}: {tested}; by the paper's test: {by_own_test}")
+    return lines
 
 
 def to_dict(result: StudyValues) -> dict[str, Any]:

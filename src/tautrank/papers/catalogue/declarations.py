@@ -33,45 +33,59 @@ def declared(name: str, *, recipes: Iterable[Recipe] = (), **fields: Any) -> Stu
     """
     paper, heading, claim, open_points, *axis = texts()[name]
     place, title = heading.split(": ", 1)
-    note = re.sub(r"\{(.*?)\}", lambda found: texts()[found[1]][1], open_points)
-    fields |= {
-        "title": title,
-        "paper": f"{paper}, {place}",
-        "claim": claim,
-        "note": note,
-        "axis": " ".join(axis),
-    }
-    fields["recipes"] = tuple(
-        replace(recipe, printed=tuple(_printed()[name, recipe.data])) for recipe in recipes
+    fields["recipes"] = tuple(_with_printed(name, recipe) for recipe in recipes)
+    return Study(
+        name=name,
+        title=title,
+        paper=f"{paper}, {place}",
+        claim=claim,
+        note=re.sub(r"\{(.*?)\}", _quoted_text, open_points),
+        axis=" ".join(axis),
+        **fields,
     )
-    return Study(name=name, **fields)
+
+
+def _quoted_text(match: re.Match[str]) -> str:
+    """Return the first paragraph below a heading of `texts.md`, for ``{heading}`` in a text."""
+    return texts()[match[1]][1]
+
+
+def _with_printed(study: str, recipe: Recipe) -> Recipe:
+    """Return a recipe with the numbers that the paper prints."""
+    return replace(recipe, printed=tuple(_printed()[study, recipe.data]))
 
 
 @functools.cache
 def texts() -> dict[str, list[str]]:
     """Return the heading above and the paragraphs below each heading of `texts.md`."""
-    text, found = _FOLDER.joinpath("texts.md").read_text(encoding="utf-8"), {}
+    paragraphs_by_heading = {}
+    text = _FOLDER.joinpath("texts.md").read_text(encoding="utf-8")
     for chapter in text.split("\n# ")[1:]:
         paper, *sections = chapter.split("\n## ")
-        for paragraphs in (section.strip().split("\n\n") for section in sections):
-            found[paragraphs[0]] = [
-                paper.strip(),
-                *(" ".join(each.split()) for each in paragraphs[1:]),
-            ]
-    return found
+        for section in sections:
+            heading, *paragraphs = section.strip().split("\n\n")
+            on_one_line = [" ".join(paragraph.split()) for paragraph in paragraphs]
+            paragraphs_by_heading[heading] = [paper.strip(), *on_one_line]
+    return paragraphs_by_heading
 
 
 @functools.cache
 def _printed() -> dict[tuple[str, str], list[Printed]]:
     """The numbers of each study on each data set, as shares."""
-    lines, found = (
-        _FOLDER.joinpath("printed.csv").read_text(encoding="utf-8").splitlines()[1:],
-        defaultdict(list),
-    )
-    for study, data, system, metric, value, condition, part, spread in csv.reader(lines):
-        after = float(spread) if spread else None
-        found[study, data].append(Printed(system, metric, float(value), condition, part, after))
-    return found
+    text = _FOLDER.joinpath("printed.csv").read_text(encoding="utf-8")
+    printed = defaultdict(list)
+    for study, data, *cells in csv.reader(text.splitlines()[1:]):
+        system, metric, value, condition, part, spread = cells
+        number = Printed(
+            system=system,
+            metric=metric,
+            value=float(value),
+            condition=condition,
+            part=part,
+            spread=float(spread) if spread else None,
+        )
+        printed[study, data].append(number)
+    return printed
 
 
 def leaves(num_leaves: int, hessian: float, documents: int) -> dict[str, Any]:
