@@ -28,8 +28,8 @@ _PLACES = {
     "evaluate": "using",
     "rank": "using",
     "explain": "using",
-    "model": "using",
-    "export": "using",
+    "model": "models",
+    "export": "models",
     "compare": "comparing",
     "compare-runs": "comparing",
     "tune": "training",
@@ -37,14 +37,17 @@ _PLACES = {
     "theory": "using",
 }
 
+_LONGEST_SENTENCE = 1000  # characters: longer than any, so that none is cut
+
 
 class _Commands(TyperGroup):
     """The group of all commands; each is imported when it is asked for, so that none waits for what
     another needs.
     """
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given | {"commands": dict.fromkeys(_PLACES)})
+    def __init__(self, **options: Any) -> None:
+        options["commands"] = dict.fromkeys(_PLACES)
+        super().__init__(**options)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in _PLACES:
@@ -70,24 +73,31 @@ def _plain(command: Any) -> Any:
 
     In lists of commands, Click would cut their first sentences short.
     """
-    for each in [command, *getattr(command, "commands", {}).values()]:
-        each.short_help = each.get_short_help_str(1000)
-        for argument in (
-            parameter for parameter in each.params if isinstance(parameter, TyperArgument)
-        ):
-            name = f"{argument.metavar}..." if argument.nargs == -1 else argument.metavar
-            shown = name if argument.required else f"[{name}]"
-            vars(argument).update(
-                _usage_display_name=lambda shown=shown: shown, display_type_rich=lambda ctx: None
-            )
+    for subcommand in [command, *getattr(command, "commands", {}).values()]:
+        subcommand.short_help = subcommand.get_short_help_str(_LONGEST_SENTENCE)
+        for parameter in subcommand.params:
+            if isinstance(parameter, TyperArgument):
+                _show_plainly(parameter)
     return command
 
 
-_HOW: dict[str, Any] = {
-    "pretty_exceptions_enable": False,
-    "context_settings": {"help_option_names": ["-h", "--help"]},
-}
-app = group("Learning to rank that optimises the ranking metric itself.", cls=_Commands, **_HOW)
+def _show_plainly(argument: TyperArgument) -> None:
+    """Let help call an argument by its name alone."""
+    name = argument.metavar
+    if argument.nargs == -1:
+        name = f"{name}..."
+    if not argument.required:
+        name = f"[{name}]"
+    vars(argument)["_usage_display_name"] = lambda: name
+    vars(argument)["display_type_rich"] = lambda ctx: None
+
+
+app = group(
+    "Learning to rank that optimises the ranking metric itself.",
+    cls=_Commands,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 @app.callback(invoke_without_command=True)

@@ -28,15 +28,19 @@ if TYPE_CHECKING:
     from tautrank.ranker.estimator import Ranker
 
 
-def group(text: str, **given: Any) -> typer.Typer:
+def group(text: str, **typer_options: Any) -> typer.Typer:
     """Make a group of commands.
 
     Args:
         text: help text.
-        given: more options of `typer.Typer`.
+        **typer_options: more options of `typer.Typer`.
     """
     return typer.Typer(
-        help=text, no_args_is_help=True, add_completion=False, rich_markup_mode=None, **given
+        help=text,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        **typer_options,
     )
 
 
@@ -92,6 +96,8 @@ MEMORY = option("Memory limit, such as 3G: features stay in the file and are rea
 MODEL = argument("Model of 'tautrank train', LightGBM or XGBoost.", shown="MODEL")
 SEED = option("Random seed.", 0)
 
+_EXAMPLES = {"--metrics": "ndcg@10,map", "--list-features": "bm25,price"}
+
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
@@ -113,14 +119,12 @@ class Reading:
     separator: str | None = option("Character that separates the columns of CSV; default a comma.")
 
     def given(self) -> dict[str, Any]:
-        """The options of `tautrank.data.read`."""
-        columns = {
-            name: names_of(getattr(self, name), f"--{name}")
-            for name in ("features", "drop", "categorical")
-        }
-        options = dataclasses.asdict(self) | columns
-        options["doc_id"] = options.pop("doc")
-        return options
+        """The options of `tautrank.read`."""
+        values = dataclasses.asdict(self)
+        for name in ("features", "drop", "categorical"):
+            values[name] = names_of(values[name], f"--{name}")
+        values["doc_id"] = values.pop("doc")
+        return values
 
     def file(self, path: Path, *, unlabelled: bool = False) -> RankingData:
         """Read one file; with `unlabelled`, a table needs no label column."""
@@ -128,27 +132,29 @@ class Reading:
             return read(path, unlabelled=unlabelled, progress=progress, **self.given())
 
     def files(
-        self, *paths: Path | None, **aside: str | None
+        self, *paths: Path | None, **names_aside: str | None
     ) -> tuple[list[RankingData], dict[str, Any]]:
         """Read the given files of one data set and align their feature columns.
 
         Args:
             *paths: the files, the training data first; None for one that was not given.
-            **aside: names of columns of the first file that hold numbers which are no features, by
-                what `fit` calls them; their values are returned by the same names.
+            **names_aside: names of columns of the first file that hold numbers which are no
+                features, by what `fit` calls them; their values are returned by the same names.
         """
-        given = [path for path in paths if path is not None]
-        require_files(*given)
-        named = {kind: name for kind, name in aside.items() if name is not None}
-        asked = (
-            dataclasses.replace(self, features=[*self.features, *named.values()])
-            if self.features
-            else self
-        )
-        parts, values = [asked.file(given[0])], dict[str, Any]()
-        for kind, name in named.items():
-            parts[0], values[kind] = set_aside(parts[0], name, f"{given[0]}: {kind}")
-        return same_columns([*parts, *map(self.file, given[1:])], given), values
+        files = [path for path in paths if path is not None]
+        require_files(*files)
+        name_by_kind = {kind: name for kind, name in names_aside.items() if name is not None}
+        options = self
+        if self.features:
+            features = [*self.features, *name_by_kind.values()]
+            options = dataclasses.replace(self, features=features)
+
+        first = options.file(files[0])
+        values_aside = {}
+        for kind, name in name_by_kind.items():
+            first, values_aside[kind] = set_aside(first, name, f"{files[0]}: {kind}")
+        others = [self.file(path) for path in files[1:]]
+        return same_columns([first, *others], files), values_aside
 
     def in_files(
         self,
@@ -166,24 +172,31 @@ class Reading:
             client: client of a cluster, whose workers read the first of the files.
             unlabelled: whether a table needs no label column.
         """
-        if wrong := [name for name in ("doc", "categorical", "separator") if getattr(self, name)]:
-            raise OptionError(
-                f"--{wrong[0]}: needs the data in memory; expected no --memory, --cluster or --workers"
-            )
-        asked, found = self.given(), list[RankingData]()
-        text = {name: asked[name] for name in ("zero_based", "allow_nan")}
-        table = {name: asked[name] for name in ("label", "qid", "drop", "features") if asked[name]}
-        given = [path for path in paths if path is not None]
-        for path in given:
-            how = (
-                {**table, "unlabelled": unlabelled} if format_of_table(path) in IN_CHUNKS else text
-            )
+        for name in ("doc", "categorical", "separator"):
+            if getattr(self, name):
+                raise OptionError(
+                    f"--{name}: needs the data in memory; "
+                    "expected no --memory, --cluster or --workers"
+                )
+        files = [path for path in paths if path is not None]
+        parts: list[RankingData] = []
+        for path in files:
+            options = self._options_in_files(path, unlabelled=unlabelled)
             with show_reading(f"reading {path.name}"):
-                if client is not None and not found:
-                    found.append(read_distributed(path, client=client, **how))
+                if client is not None and not parts:
+                    parts.append(read_distributed(path, client=client, **options))
                 else:
-                    found.append(read_streamed(path, memory=memory, **how))
-        return same_columns(found, given)
+                    parts.append(read_streamed(path, memory=memory, **options))
+        return same_columns(parts, files)
+
+    def _options_in_files(self, path: Path, *, unlabelled: bool) -> dict[str, Any]:
+        """Return the options of `read_streamed` for a file."""
+        values = self.given()
+        if format_of_table(path) not in IN_CHUNKS:
+            return {name: values[name] for name in ("zero_based", "allow_nan")}
+        columns = {name: values[name] for name in ("label", "qid", "drop", "features")}
+        columns = {name: value for name, value in columns.items() if value}
+        return {**columns, "unlabelled": unlabelled}
 
     def folder(self, path: Path, fold: int) -> Splits:
         """Read one fold of a data set's folder."""
@@ -196,10 +209,12 @@ class Reading:
         """Read a file, or the parts of one fold of a folder, by name."""
         if not path.is_dir():
             return {str(path): self.file(path)}
-        parts = self.folder(path, fold)._asdict()
-        return {
-            f"{path.name or path}/{name}": part for name, part in parts.items() if part is not None
-        }
+        folder = path.name or path
+        parts = {}
+        for name, part in self.folder(path, fold)._asdict().items():
+            if part is not None:
+                parts[f"{folder}/{name}"] = part
+        return parts
 
     def scored(self, scores: Path, data: Path) -> Judged:
         """Read scores and the data they belong to, or a TREC run and its relevance judgments."""
@@ -212,23 +227,23 @@ class Reading:
         """Read one file and align it with the columns that a ranker was fitted on; with `memory`,
         in chunks.
         """
-        known = dataclasses.replace(self, categorical=[*ranker.categories_] or None)
+        options = dataclasses.replace(self, categorical=list(ranker.categories_) or None)
         if memory is None:
-            data = known.file(path, unlabelled=unlabelled)
+            data = options.file(path, unlabelled=unlabelled)
         else:
-            (data,) = known.in_files(path, memory=memory, unlabelled=unlabelled)
-        return columns_of_model(
-            data, ranker.n_features_in_, getattr(ranker, "feature_names_in_", None), path
-        )
+            (data,) = options.in_files(path, memory=memory, unlabelled=unlabelled)
+        names = getattr(ranker, "feature_names_in_", None)
+        return columns_of_model(data, ranker.n_features_in_, names, path)
 
     def changed(self) -> dict[str, Any]:
         """The options that were given, without those of the cache, which change no result."""
-        usual = {field.name: field.default.default for field in dataclasses.fields(self)}  # type: ignore[union-attr]
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if value != usual[name] and name != "cache"
-        }
+        changed = {}
+        for field in dataclasses.fields(self):
+            default = field.default.default  # type: ignore[union-attr]
+            value = getattr(self, field.name)
+            if value != default and field.name != "cache":
+                changed[field.name] = value
+        return changed
 
 
 def load_ranker(model: Path, *data: Path) -> Ranker:
@@ -255,28 +270,33 @@ def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
     Args:
         command: function for Typer whose parameters are all keyword-only.
     """
-    groups, parameters = dict[str, Any](), list[inspect.Parameter]()
+    groups: dict[str, Any] = {}
+    parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
         if dataclasses.is_dataclass(parameter.annotation):
             groups[name] = parameter.annotation
-            fields = inspect.signature(groups[name], eval_str=True).parameters.values()
-            parameters += [field.replace(kind=inspect.Parameter.KEYWORD_ONLY) for field in fields]
+            parameters += _parameters_of_group(parameter.annotation)
         else:
             parameters.append(parameter)
 
     @functools.wraps(command)
-    def with_options(**given: Any) -> None:
+    def with_options(**values: Any) -> None:
         for name, group in groups.items():
-            given[name] = group(
-                **{field.name: given.pop(field.name) for field in dataclasses.fields(group)}
-            )
-        command(**given)
+            names = [field.name for field in dataclasses.fields(group)]
+            values[name] = group(**{option: values.pop(option) for option in names})
+        command(**values)
 
     with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_options.__annotations__ = {
         parameter.name: parameter.annotation for parameter in parameters
     }
     return with_options
+
+
+def _parameters_of_group(group: Any) -> list[inspect.Parameter]:
+    """Return the options of a group as parameters of a command."""
+    fields = inspect.signature(group, eval_str=True).parameters.values()
+    return [field.replace(kind=inspect.Parameter.KEYWORD_ONLY) for field in fields]
 
 
 def names_of(texts: list[str] | None, option: str) -> list[str]:
@@ -292,35 +312,33 @@ def names_of(texts: list[str] | None, option: str) -> list[str]:
     >>> names_of(["ndcg@10,err(max_label=2,ties=best)@5", "map"], "--metrics")
     ['ndcg@10', 'err(max_label=2,ties=best)@5', 'map']
     """
-    found = []
+    all_names = []
     for text in texts or []:
         names = split_at_commas(text)
         if not names:
-            example = {"--metrics": "ndcg@10,map", "--list-features": "bm25,price"}.get(
-                option, "lambdarank,xendcg"
-            )
+            example = _EXAMPLES.get(option, "lambdarank,xendcg")
             raise OptionError(f"{option}: found no name; expected names such as '{example}'")
-        found += names
-    return found
+        all_names += names
+    return all_names
 
 
-def metrics_of(texts: list[str] | None, default: Sequence[str], **given: Any) -> list[Metric]:
+def metrics_of(texts: list[str] | None, default: Sequence[str], **rules: Any) -> list[Metric]:
     """Return the metrics named by an option, or those of the default that the tool of ``--like``
     has.
 
     Args:
         texts: values of the option as typed; None if it was not given.
         default: names to use then.
-        given: options of every metric, `like` among them; None for one that was not given.
+        **rules: options of every metric, `like` among them; None for one that was not given.
 
     >>> metrics_of(None, ["ndcg@5", "map"], like="sklearn")
     [metric('ndcg(ties=expected,empty=zero,gain=linear)@5')]
     """
-    options = {name: value for name, value in given.items() if value is not None}
+    options = {name: value for name, value in rules.items() if value is not None}
     names = names_of(texts, "--metrics") or list(default)
     if texts is None and "like" in options:
-        known = TOOLS[choice("like", options["like"], tuple(TOOLS))].always
-        names = [name for name in names if name_of(name) in known]
+        tool = TOOLS[choice("like", options["like"], tuple(TOOLS))]
+        names = [name for name in names if name_of(name) in tool.always]
     return [metric(name, **options) for name in names]
 
 
@@ -332,4 +350,7 @@ def register_own_losses(sources: list[str] | None) -> list[str]:
     """
     from tautrank.losses import own_losses
 
-    return [name for source in sources or [] for name in own_losses.import_losses(source)]
+    names = []
+    for source in sources or []:
+        names += own_losses.import_losses(source)
+    return names

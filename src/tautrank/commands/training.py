@@ -19,9 +19,9 @@ import tautrank as tr
 from tautrank.arguments import choice, job_count, whole
 from tautrank.arrays import query_of
 from tautrank.commands import options
+from tautrank.commands.models import size_of, top_features
 from tautrank.commands.options import argument, flag, option, several
 from tautrank.commands.output import ERR, OUT, print_json, say, show, show_trainings
-from tautrank.commands.using import size_of, top_features
 from tautrank.data.distributed import LOCAL, connect
 from tautrank.data.text_source import require_files
 from tautrank.engines import DEFAULT_ENGINE, Settings, engine_for, members_of, read_loss

@@ -1,14 +1,10 @@
-"""The commands that train nothing: data info, evaluate, rank, explain, model info, export and
-theory check.
-"""
+"""The commands that use data and models: data info, evaluate, rank, explain and theory check."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
@@ -23,19 +19,17 @@ from tautrank.data.queries import offsets_from_sizes
 from tautrank.data.trec import csv_lines, run_lines
 from tautrank.errors import OptionError, counted
 from tautrank.files import require_writable, write_whole
-from tautrank.metrics import METRICS, TOOLS
-from tautrank.tables import Cell, Column, Table
+from tautrank.metrics import METRICS, TOOLS, Metric
+
+if TYPE_CHECKING:
+    from tautrank.ranker.estimator import Ranker
 
 data_app = options.group("Inspect ranking data.")
-model_app = options.group("Inspect models.")
 theory_app = options.group("Check what the papers prove, on your data and your losses.")
 
 _DEFAULT_METRICS = ("ndcg@5", "ndcg@10", "map", "mrr")
 _DEFAULTS = ", ".join(_DEFAULT_METRICS)
 _KNOWN = f"{', '.join(METRICS)}, and what others call them, such as P@10 or ndcg_cut_10"
-_BARS = "▁▂▃▄▅▆▇█"
-_WIDTH = 60
-_MOST_FEATURES = 10
 
 
 @data_app.command("info")
@@ -56,11 +50,32 @@ def data_info(
     summaries = {}
     for path in paths:
         for name, part in reading.parts(path, fold).items():
-            summaries[name if name not in summaries else f"{name} again"] = part.describe()
+            key = name if name not in summaries else f"{name} again"
+            summaries[key] = part.describe()
     if as_json:
         print_json({name: summary.to_dict() for name, summary in summaries.items()})
     else:
         OUT.print(summary_table(list(summaries), list(summaries.values())))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Metrics:
+    """The options that say which metrics are computed, and by which rules."""
+
+    metrics: list[str] | None = several(
+        f"Metrics; default {_DEFAULTS}. Known: {_KNOWN}.", "--metrics", "-m"
+    )
+    ties: str | None = option("Order of tied documents: worst (default), expected, best or input.")
+    empty: str | None = option(
+        "Value of queries without relevant documents: skip (default), zero or one."
+    )
+    like: str | None = option(f"Tool whose rules the metrics follow: {', '.join(TOOLS)}.")
+
+    def to_compute(self) -> list[Metric]:
+        """Return the metrics."""
+        return options.metrics_of(
+            self.metrics, _DEFAULT_METRICS, ties=self.ties, empty=self.empty, like=self.like
+        )
 
 
 def evaluate(
@@ -72,14 +87,7 @@ def evaluate(
         "Scores, one per line, or a TREC run; - for standard input."
     ),
     model: Path | None = option("Model to score the documents with, instead of --scores."),
-    metrics: list[str] | None = several(
-        f"Metrics; default {_DEFAULTS}. Known: {_KNOWN}.", "--metrics", "-m"
-    ),
-    ties: str | None = option("Order of tied documents: worst (default), expected, best or input."),
-    empty: str | None = option(
-        "Value of queries without relevant documents: skip (default), zero or one."
-    ),
-    like: str | None = option(f"Tool whose rules the metrics follow: {', '.join(TOOLS)}."),
+    rules: _Metrics,
     imported: list[str] | None = options.IMPORTED,
     per_query: Path | None = option("Also write the values of every query to this CSV file."),
     memory: str | None = options.MEMORY,
@@ -98,34 +106,24 @@ def evaluate(
     from tautrank.report.terminal import evaluation_table
 
     options.register_own_losses(imported)
-    chosen = options.metrics_of(metrics, _DEFAULT_METRICS, ties=ties, empty=empty, like=like)
-    if scores and len(scores) > 1:
-        raise OptionError(
-            f"--scores: found {len(scores)} files; expected one (tautrank compare-runs takes several)"
-        )
-    if scores and model is None:
-        judged = reading.scored(scores[0], data)
-    elif model is not None and not scores:
+    metrics = rules.to_compute()
+    source = _source_of_scores(scores, model)
+    if model is None:
+        judged = reading.scored(source, data)
+    else:
         ranker = options.load_ranker(model, data)
         documents = reading.for_ranker(ranker, data, memory=memory)
         judged = Judged(ranker.predict(documents), Lists.of(documents))
-    else:
-        found = "both" if scores else "neither"
-        raise OptionError(f"--scores, --model: found {found}; expected one of them")
     remarks = judged.remarks
-    if like == "trec_eval":
+    if rules.like == "trec_eval":
         judged = judged.for_trec_eval()
-        placed = np.unique([judged.lists.query, judged.scores], axis=1)
-        if judged.names is None and placed.shape[1] < judged.scores.size:
-            remarks += [
-                "trec_eval ranks equal scores by document name; these documents have none and keep their order"
-            ]
-    result = tr.evaluate(chosen, judged.scores, judged.lists)
+        remarks += _remarks_on_ties(judged)
+
+    result = tr.evaluate(metrics, judged.scores, judged.lists)
     if per_query is not None:
         result.write_per_query(per_query)
     for remark in remarks:
         ERR.print(f"note: {remark}")
-    source = scores[0] if scores else model
     if as_json:
         print_json({"data": str(data), "scores": str(source), **result.to_dict()})
         return
@@ -133,6 +131,35 @@ def evaluate(
     OUT.print(evaluation_table(result))
     if per_query is not None:
         say(f"Values of every query: {per_query}")
+
+
+def _source_of_scores(scores: list[Path] | None, model: Path | None) -> Path:
+    """Return the one file that scores come from: of scores, or a model."""
+    if scores and len(scores) > 1:
+        raise OptionError(
+            f"--scores: found {len(scores)} files; "
+            "expected one (tautrank compare-runs takes several)"
+        )
+    if scores and model is None:
+        return scores[0]
+    if model is not None and not scores:
+        return model
+    both_or_neither = "both" if scores else "neither"
+    raise OptionError(f"--scores, --model: found {both_or_neither}; expected one of them")
+
+
+def _remarks_on_ties(judged: Judged) -> list[str]:
+    """Return what to say where trec_eval would rank equal scores by names that there are not."""
+    if judged.names is not None:
+        return []
+    placed = np.unique([judged.lists.query, judged.scores], axis=1)
+    has_ties = placed.shape[1] < judged.scores.size
+    if not has_ties:
+        return []
+    return [
+        "trec_eval ranks equal scores by document name; "
+        "these documents have none and keep their order"
+    ]
 
 
 def rank(
@@ -159,30 +186,22 @@ def rank(
     Example: tautrank rank --model model.taut test.txt -o run.trec --format trec
     """
     choice("format", kind, ("scores", "trec", "csv"))
-    if kind == "trec" and (not tag or any(c.isspace() for c in tag)):
+    if kind == "trec" and (not tag or any(character.isspace() for character in tag)):
         raise OptionError(f"--tag: found '{tag}'; expected text without spaces")
     require_writable(output)
     ranker = options.load_ranker(model, data)
     documents = reading.for_ranker(ranker, data, unlabelled=True, memory=memory)
     if kind == "scores":
-        text = "".join(
-            f"{score!r}\n"
-            for score in documents.in_source_order(ranker.predict(documents)).tolist()
-        )
+        scores = documents.in_source_order(ranker.predict(documents))
+        text = "".join(f"{score!r}\n" for score in scores.tolist())
     else:
         ranking = ranker.rank(documents)
-        columns = (
-            ranking.qid,
-            documents.document_names[ranking.document],
-            ranking.rank,
-            ranking.score,
-        )
+        names = documents.document_names[ranking.document]
+        columns = ranking.qid, names, ranking.rank, ranking.score
         text = run_lines(*columns, tag) if kind == "trec" else csv_lines(*columns)
     write_whole(output, text)
-    say_written(
-        output,
-        f"{counted(documents.n_documents, 'document')} of {counted(documents.n_queries, 'query')}",
-    )
+    n_documents = counted(documents.n_documents, "document")
+    say_written(output, f"{n_documents} of {counted(documents.n_queries, 'query')}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,6 +211,17 @@ class _Reading(options.Reading):
     qid: str = option("Query id column of a table.", "qid", "--qid-column")
 
 
+@dataclasses.dataclass(frozen=True)
+class _Against:
+    """The options of a page that shows two models side by side."""
+
+    against: Path | None = option(
+        "Another model, for a page with both rankings of all queries (--report)."
+    )
+    report: Path | None = option("With --against: file to write the page in.")
+    metric: str = option("With --against: metric that says what a query gains or loses.", "ndcg@10")
+
+
 def explain(
     *,
     model: Path = options.MODEL,
@@ -199,13 +229,7 @@ def explain(
     query: str | None = option("The query to explain.", None, "--qid"),
     above: str | None = option("A document of the query, with --below: why is it above the other?"),
     below: str | None = option("The document below it."),
-    against: Path | None = option(
-        "Another model, for a page with both rankings of all queries (--report)."
-    ),
-    report: Path | None = option("With --against: file to write the page in."),
-    metric: str = option(
-        "With --against: metric that says what a query gains or loses.", "ndcg@10"
-    ),
+    comparison: _Against,
     reading: _Reading,
     as_json: bool = options.AS_JSON,
 ) -> None:
@@ -217,182 +241,68 @@ def explain(
 
     Example: tautrank explain model.taut test.txt --against old.taut --report moves.html
     """
-    for names, given in {
-        "--against, --report": (against, report),
-        "--above, --below": (above, below),
-    }.items():
-        if given.count(None) == 1:
-            raise OptionError(f"{names}: found one of them; expected both, or neither")
-    if (query is None) == (against is None):
+    _check_both_or_neither("--against, --report", comparison.against, comparison.report)
+    _check_both_or_neither("--above, --below", above, below)
+    if (query is None) == (comparison.against is None):
         raise OptionError(
-            "--qid, --against: found both or none; expected --qid QUERY or --against MODEL --report PAGE"
+            "--qid, --against: found both or none; "
+            "expected --qid QUERY or --against MODEL --report PAGE"
         )
     ranker = options.load_ranker(model, data)
-    if against is not None:
-        from tautrank.report.side_by_side import side_by_side
-
-        called = [
-            path.name if model.name != against.name else str(path) for path in (against, model)
-        ]
-        other = options.load_ranker(against, data)
-        page = side_by_side(
-            other, ranker, reading.for_ranker(ranker, data), metric=metric, names=called
-        )
-        page.to_html(report)
-        say(page.lead)
-        say(f"wrote {report}")
+    if comparison.against is not None:
+        _write_side_by_side(ranker, model, comparison, reading.for_ranker(ranker, data))
         return
-    explained = ranker.explain(reading.for_ranker(ranker, data, unlabelled=True), qid=query)
-    answer = explained if above is None else explained.why(above, below)
+    documents = reading.for_ranker(ranker, data, unlabelled=True)
+    explanation = ranker.explain(documents, qid=query)
+    answer = explanation if above is None else explanation.why(above, below)
     if as_json:
         print_json(answer.to_dict())
     elif above is not None:
         say(str(answer))
     else:
-        documents = (
-            f"{explained.scores.size} documents; every score starts from {explained.base:.4f}"
-        )
-        say(f"{data}, query {query}: {documents}", "bold")
-        say(explained.to_text())
-
-
-@model_app.command("info")
-def model_info(model: Path = options.MODEL, as_json: bool = options.AS_JSON) -> None:
-    """Show parameters, training history and top features of a model.
-
-    Example: tautrank model info model.taut
-    """
-    ranker = options.load_ranker(model)
-    from tautrank.ranker.other_tools import tool_of
-
-    top = top_features(ranker)
-    parameters = {name: value for name, value in ranker.get_params().items() if value is not None}
-    if as_json:
-        plain = {
-            name: value if isinstance(value, int | float) else str(value)
-            for name, value in parameters.items()
-        }
-        facts = {
-            "engine": ranker.model_.tool,
-            "trees": ranker.n_trees_,
-            "features": ranker.n_features_in_,
-        }
-        print_json(
-            {**facts, "parameters": plain, "history": ranker.evals_result_, "gain": dict(top)}
-        )
-        return
-    say(
-        f"{model}: {size_of(ranker)} of {ranker.model_.tool} over {ranker.n_features_in_} features",
-        "bold",
-    )
-    say(f"loss {parameters.pop('loss')}, metric {parameters.pop('metric')}")
-    if tool_of(model.read_bytes()[:400]) is not None:
+        n_documents = explanation.scores.size
         say(
-            "(saved by another tool: metric and parameters are not in the file, and have their defaults)"
+            f"{data}, query {query}: {n_documents} documents; "
+            f"every score starts from {explanation.base:.4f}",
+            "bold",
         )
-    else:
-        OUT.print(", ".join(f"{name}={value}" for name, value in parameters.items()), markup=False)
-    for part, by_metric in ranker.evals_result_.items():
-        for name, values in by_metric.items():
-            if values:
-                say(f"{part} {name}  {sparkline(values)}  {values[0]:.4f} to {values[-1]:.4f}")
-    if ranker.best_score_ is not None:
-        say(f"validation value {ranker.best_score_:.4f} with {ranker.best_iteration_} trees")
-    for line in _feature_lines(top[:_MOST_FEATURES]):
-        say(f"  {line}")
-    if len(top) > _MOST_FEATURES:
-        say(f"  and {len(top) - _MOST_FEATURES} more features")
+        say(explanation.to_text())
 
 
-def _feature_lines(gains: Sequence[tuple[str, float]]) -> list[str]:
-    """Return a line per feature, the one with the largest gain first: its gain, and a bar."""
-    rows = []
-    for name, gain in gains:
-        bar = "█" * round(40 * gain / gains[0][1])
-        rows.append((Cell(name), Cell(f"{gain:.1%}"), Cell(bar)))
-    columns = (Column("feature", words=True), Column("gain", width=6), Column("", words=True))
-    return Table(columns, tuple(rows)).to_text(titles=False).splitlines()
+def _check_both_or_neither(names: str, first: object, second: object) -> None:
+    """Raise an error if one of two options was given without the other."""
+    if (first is None) != (second is None):
+        raise OptionError(f"{names}: found one of them; expected both, or neither")
 
 
-def size_of(ranker: Any) -> str:
-    """Return how many trees a model has, in words; a network has none.
-
-    Args:
-        ranker: a fitted ranker.
-    """
-    return counted(ranker.n_trees_, "tree") if ranker.n_trees_ else "a network"
-
-
-def top_features(ranker: Any) -> list[tuple[str, float]]:
-    """Return the features that the model uses with their shares of the gain, the largest first.
-
-    Args:
-        ranker: a fitted ranker.
-    """
-    gains = ranker.feature_importances_
-    names = getattr(
-        ranker, "feature_names_in_", [f"f{column}" for column in range(1, gains.size + 1)]
-    )
-    return [
-        (str(names[at]), float(gains[at]))
-        for at in (-gains).argsort(kind="stable")
-        if gains[at] > 0
-    ]
-
-
-def sparkline(values: Sequence[float]) -> str:
-    """Draw numbers as bars, at most 60 of them.
-
-    Args:
-        values: the numbers; NaN is a gap.
-
-    >>> sparkline([0.0, 0.5, 1.0])
-    '▁▅█'
-    """
-    step = max(1, math.ceil(len(values) / _WIDTH))
-    shown = [*values[::step]]
-    known = [value for value in shown if not math.isnan(value)]
-    low, span = min(known, default=0.0), max(known, default=0.0) - min(known, default=0.0)
-    most = len(_BARS) - 1
-    return "".join(
-        " " if math.isnan(v) else _BARS[round(most * (v - low) / span) if span else 0]
-        for v in shown
-    )
-
-
-def export(
-    model: Path = options.MODEL,
-    output: Path = option("File to write; - for standard output.", ..., "--output", "-o"),
-    kind: str = option(
-        "solr, elasticsearch, opensearch, ranklib, vespa, onnx or lightgbm.", ..., "--format", "-f"
-    ),
-    features: Path | None = option(
-        "File of feature names in the model's order: lines, or JSON; default f1, f2, ..."
-    ),
-    name: str | None = option(
-        "Name of the model in the search engine; default the name of the file."
-    ),
-    store: str | None = option("Feature store in Solr; default Solr's own default."),
-    directions: bool = flag(
-        "OpenSearch from July 2026: missing values go where each split says.", "--directions"
-    ),
+def _write_side_by_side(
+    ranker: Ranker, model: Path, comparison: _Against, documents: tr.RankingData
 ) -> None:
-    """Convert a model for Solr, Elasticsearch, Vespa, ONNX and others.
+    """Write a page with the rankings of a model and of another one.
 
-    Every document reaches the same leaves there as here. docs/export.md explains how to upload the
-    file.
-
-    Example: tautrank export model.taut -o model.json --format solr --features names.txt --store
-    shop
+    Args:
+        ranker: the model.
+        model: its file.
+        comparison: the other model, and where to write the page.
+        documents: what both rank.
     """
-    from tautrank.export import FORMATS
+    from tautrank.report.side_by_side import side_by_side
 
-    choice("format", kind, FORMATS)  # refuse a wrong name before reading the model
-    ranker = options.load_ranker(model)
-    tr.export_model(
-        ranker, output, kind, features=features, name=name, store=store, directions=directions
+    against = comparison.against
+    assert against is not None
+    assert comparison.report is not None
+    paths = (against, model)
+    has_different_names = against.name != model.name
+    page = side_by_side(
+        options.load_ranker(against),
+        ranker,
+        documents,
+        metric=comparison.metric,
+        names=[path.name if has_different_names else str(path) for path in paths],
     )
-    say_written(output, f"{size_of(ranker)} for {kind}")
+    page.to_html(comparison.report)
+    say(page.lead)
+    say(f"wrote {comparison.report}")
 
 
 @theory_app.command("check")
