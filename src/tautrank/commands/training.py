@@ -63,61 +63,143 @@ class Training:
         "Number of threads; default by the size of the data.", None, "--jobs", "-j"
     )
 
-    def parameters(self, losses: Sequence[str], **others: Any) -> dict[str, Any]:
+    def parameters(self, losses: Sequence[str], **defaults: Any) -> dict[str, Any]:
         """Import the user's losses and return parameters of `Ranker`; refuse an engine that cannot
         train the losses.
 
         Args:
             losses: names of the losses to train.
-            **others: parameters that `--param` may replace.
+            **defaults: parameters that `--param` may replace.
         """
         options.register_own_losses(self.imported)
-        given = engine_parameters(self.param)
-        own = (*tr.Ranker._get_param_names(), "categorical_feature") if given else ()
+        of_engine = engine_parameters(self.param)
         for loss in losses:
-            for member in members_of(read_loss(loss)):
-                engine = engine_for(self.engine, member)
-                check_installed(engine.name)
-                if (
-                    given and engine.name == self.engine
-                ):  # the tool knows the names, and is slow to import
-                    refuse(engine.name_errors(member, [name for name in given if name not in own]))
-        others["n_estimators"] = whole("--trees", self.trees, 1)
-        others["early_stopping_rounds"] = self.early_stopping or None
-        if (
-            self.engine != DEFAULT_ENGINE
-        ):  # the default is left out, so that finished trainings are found again
-            others["engine"] = self.engine
+            self._check_engine(loss, of_engine)
+        parameters = {
+            **defaults,
+            "n_estimators": whole("--trees", self.trees, 1),
+            "early_stopping_rounds": self.early_stopping or None,
+        }
+        # Defaults are left out, so that finished trainings are found again.
+        if self.engine != DEFAULT_ENGINE:
+            parameters["engine"] = self.engine
         if self.speed != Settings.speed:
-            others["speed"] = choice("speed", self.speed, ("exact", "fast"))
-        if (chosen := self.list_features) is not None:
-            named = {"all": True, "auto": "auto"}.get(chosen) or options.names_of(
-                [chosen], "--list-features"
-            )
-            others["list_features"] = named
-        return others | given
+            parameters["speed"] = choice("speed", self.speed, ("exact", "fast"))
+        if self.list_features is not None:
+            parameters["list_features"] = _list_features(self.list_features)
+        return parameters | of_engine
+
+    def _check_engine(self, loss: str, of_engine: dict[str, Any]) -> None:
+        """Raise an error if the engine of a loss is not installed, or does not know a parameter.
+
+        Args:
+            loss: name of the loss.
+            of_engine: parameters of the engine.
+        """
+        for member in members_of(read_loss(loss)):
+            engine = engine_for(self.engine, member)
+            check_installed(engine.name)
+            # The tool knows the names, and is slow to import.
+            if of_engine and engine.name == self.engine:
+                of_ranker = (*tr.Ranker._get_param_names(), "categorical_feature")
+                names = [name for name in of_engine if name not in of_ranker]
+                refuse(engine.name_errors(member, names))
 
 
-def engine_parameters(given: list[str] | None) -> dict[str, Any]:
+def _list_features(text: str) -> bool | str | list[str]:
+    """Return the parameter of `Ranker` for what was typed for --list-features."""
+    if text == "all":
+        return True
+    if text == "auto":
+        return text
+    return options.names_of([text], "--list-features")
+
+
+def engine_parameters(texts: list[str] | None) -> dict[str, Any]:
     """Parse name=value pairs; a value is a number, true, false, or text.
 
     Args:
-        given: pairs as typed.
+        texts: pairs as typed.
 
     >>> engine_parameters(["min_data_in_leaf=50", "boosting=goss"])
     {'min_data_in_leaf': 50, 'boosting': 'goss'}
     """
-    result = {}
-    for item in given or []:
-        name, equals, value = item.partition("=")
-        if not equals or not name.strip():
+    parameters: dict[str, Any] = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        name = name.strip()
+        if not equals or not name:
             raise OptionError(
-                f"--param: found '{item}'; expected name=value, such as min_data_in_leaf=50"
+                f"--param: found '{text}'; expected name=value, such as min_data_in_leaf=50"
             )
-        result[name.strip()] = value
+        parameters[name] = value
         with suppress(ValueError):
-            result[name.strip()] = json.loads(value)
-    return result
+            parameters[name] = json.loads(value)
+    return parameters
+
+
+@dataclasses.dataclass(frozen=True)
+class _LangevinOptions:
+    """The options of Langevin boosting."""
+
+    langevin_temperature: float | None = option(
+        "Langevin boosting: inverse temperature of the noise. "
+        "Default 1e8 if a shrink rate is given."
+    )
+    langevin_shrink_rate: float | None = option(
+        "Langevin boosting: shrinkage of the model before each tree. "
+        "Default 1e-4 if a temperature is given."
+    )
+
+    def value(self) -> tr.Langevin | None:
+        """Return the parameter of `Ranker`, None without Langevin boosting."""
+        strengths = {
+            "temperature": self.langevin_temperature,
+            "shrink_rate": self.langevin_shrink_rate,
+        }
+        given = {name: value for name, value in strengths.items() if value is not None}
+        return tr.Langevin(**given) if given else None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Place:
+    """The options that say where features are while a model is trained."""
+
+    memory: str | None = options.MEMORY
+    cluster: str | None = option(
+        "Train on a Dask cluster: the address of its scheduler, or its scheduler file."
+    )
+    workers: int | None = option("Train in this many worker processes of this machine.")
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether all features are read into the memory of this process."""
+        return self.memory is None and self.cluster is None and self.workers is None
+
+    def check(self, has_columns_aside: bool) -> None:
+        """Raise an error about options that exclude each other.
+
+        Args:
+            has_columns_aside: whether columns of weights or propensities were named.
+        """
+        n_missing = [self.memory, self.cluster, self.workers].count(None)
+        if n_missing < 2:
+            raise OptionError(
+                "--memory, --cluster, --workers: found more than one; expected one of them"
+            )
+        if not self.is_in_memory and has_columns_aside:
+            raise OptionError("--weights, --propensity: need the data in memory; expected neither")
+
+    def client(self, stack: ExitStack) -> Any:
+        """Return the client of the cluster, None where features are read in chunks.
+
+        Args:
+            stack: what closes the client.
+        """
+        if self.memory is not None:
+            return None
+        n_workers = whole("--workers", 1 if self.workers is None else self.workers, 1)
+        return connect(self.cluster or LOCAL, n_workers, stack, "--cluster")
 
 
 def train(
@@ -138,71 +220,59 @@ def train(
     training: Training,
     learning_rate: float = LEARNING_RATE,
     leaves: int = LEAVES,
-    langevin_temperature: float | None = option(
-        "Langevin boosting: inverse temperature of the noise. Default 1e8 if a shrink rate is given."
-    ),
-    langevin_shrink_rate: float | None = option(
-        "Langevin boosting: shrinkage of the model before each tree. Default 1e-4 if a temperature is given."
-    ),
+    langevin: _LangevinOptions,
     weights: str | None = option("Column of a table with the weight of each row's query."),
     propensity: str | None = option(
         "Column of a table with the probability that a user looked at the document."
     ),
     init_model: Path | None = option("Model to add trees to, also one of LightGBM or XGBoost."),
-    memory: str | None = options.MEMORY,
-    cluster: str | None = option(
-        "Train on a Dask cluster: the address of its scheduler, or its scheduler file."
-    ),
-    workers: int | None = option("Train in this many worker processes of this machine."),
+    place: _Place,
     reading: options.Reading,
 ) -> None:
     """Train a model and save it in one file. Ctrl-C ends the training and keeps the trees so far.
 
     Example: tautrank train train.txt --valid vali.txt --loss ndcg-loss2++ --model model.taut
     """
-    given = training.parameters([loss], learning_rate=learning_rate, num_leaves=leaves)
-    judge = tr.metric(metric)  # refuse a wrong name before reading the data
-    strengths = {"temperature": langevin_temperature, "shrink_rate": langevin_shrink_rate}
-    given_strengths = {name: value for name, value in strengths.items() if value is not None}
-    langevin = tr.Langevin(**given_strengths) if given_strengths else None
+    parameters = training.parameters([loss], learning_rate=learning_rate, num_leaves=leaves)
+    bound_metric = tr.metric(metric)  # refuse a wrong name before reading the data
+    langevin_value = langevin.value()
     require_writable(model)
     if init_model is not None:
         from tautrank.ranker.model_file import check_model
 
         check_model(init_model)
-    how: dict[str, Any] = {
-        "langevin": langevin,
-        "cross_validate_trees": cross_validate_trees,
-        "random_state": training.seed,
-        "n_jobs": training.jobs,
-    }
-    elsewhere = [given for given in (memory, cluster, workers) if given is not None]
-    if len(elsewhere) > 1:
-        raise OptionError(
-            "--memory, --cluster, --workers: found more than one; expected one of them"
-        )
-    if elsewhere and (weights or propensity):
-        raise OptionError("--weights, --propensity: need the data in memory; expected neither")
+    place.check(has_columns_aside=bool(weights or propensity))
     with ExitStack() as stack:
-        if not elsewhere:
-            parts, aside = reading.files(data, valid, weights=weights, propensities=propensity)
-        else:
-            processes = whole("--workers", 1 if workers is None else workers, 1)
-            client = (
-                connect(cluster or LOCAL, processes, stack, "--cluster") if memory is None else None
+        columns_aside: dict[str, Any] = {}
+        if place.is_in_memory:
+            parts, columns_aside = reading.files(
+                data, valid, weights=weights, propensities=propensity
             )
-            parts, aside = reading.in_files(data, valid, memory=memory, client=client), {}
+        else:
+            client = place.client(stack)
+            parts = reading.in_files(data, valid, memory=place.memory, client=client)
         interrupts = stack.enter_context(_interrupted())
         start = time.perf_counter()
-        ranker = tr.Ranker(**{"loss": loss, "metric": judge, **how, **given})
+        defaults = {
+            "loss": loss,
+            "metric": bound_metric,
+            "langevin": langevin_value,
+            "cross_validate_trees": cross_validate_trees,
+            "random_state": training.seed,
+            "n_jobs": training.jobs,
+        }
+        ranker = tr.Ranker(**{**defaults, **parameters})
         ranker.fit(
-            *parts, **aside, init_model=init_model, callbacks=[lambda step: bool(interrupts)]
+            *parts,
+            **columns_aside,
+            init_model=init_model,
+            callbacks=[lambda step: bool(interrupts)],
         )
     ranker.save(model)
-    summary = size_of(ranker)
+    size = size_of(ranker)
     if ranker.best_score_ is not None:
-        summary += f", validation {judge} {ranker.best_score_:.4f}"
-    say(f"{model}: {summary}")
+        size += f", validation {bound_metric} {ranker.best_score_:.4f}"
+    say(f"{model}: {size}")
     say(_how_it_went(ranker, time.perf_counter() - start))
     if interrupts:
         ERR.print(f"stopped: {model} has the trees so far")
@@ -210,21 +280,34 @@ def train(
 
 
 def _how_it_went(ranker: Any, seconds: float) -> str:
-    """How long it took, why it stopped, and which features count."""
+    """Return how long the training took, why it stopped, and which features count."""
+    text = f"trained in {duration_text(seconds)}{_why_it_stopped(ranker)}"
+    shares = [f"{name} {share:.0%}" for name, share in top_features(ranker)[:_TOP]]
+    if shares:
+        text += f"\ntop features by gain: {', '.join(shares)}"
+    return text
+
+
+def _why_it_stopped(ranker: Any) -> str:
+    """Return after which tree no validation value was better; nothing if training did not stop."""
     from tautrank.engines.task import Committee
 
-    text = f"trained in {duration_text(seconds)}"
-    name, values = next(iter(ranker.evals_result_.get("valid", {}).items()), ("", []))
-    if isinstance(read_loss(ranker.loss), Committee) and len(values) > 1:
+    histories = ranker.evals_result_.get("valid", {})
+    if not histories:
+        return ""
+    name, values = next(iter(histories.items()))
+    is_committee = isinstance(read_loss(ranker.loss), Committee)
+    if is_committee and len(values) > 1:
         rounds = tr.metric(name).sign * np.array(values[:-1])
         best = rounds.argmax() + 1
-        text += f" to tree {rounds.size} of each member; after tree {best} no validation value of their sum was better"
-    elif len(values) > ranker.n_trees_ == ranker.best_iteration_:
-        text += (
-            f" to tree {len(values)}; after tree {ranker.n_trees_} no validation value was better"
+        return (
+            f" to tree {rounds.size} of each member; "
+            f"after tree {best} no validation value of their sum was better"
         )
-    top = ", ".join(f"{name} {share:.0%}" for name, share in top_features(ranker)[:_TOP])
-    return f"{text}\ntop features by gain: {top}" if top else text
+    n_trees = ranker.n_trees_
+    if len(values) > n_trees and n_trees == ranker.best_iteration_:
+        return f" to tree {len(values)}; after tree {n_trees} no validation value was better"
+    return ""
 
 
 @contextmanager
@@ -232,17 +315,17 @@ def _interrupted() -> Iterator[list[int]]:
     """Note Ctrl-C instead of raising, so that training ends after the current tree; a second one
     stops at once.
     """
-    seen: list[int] = []
+    signals: list[int] = []
 
     def note(number: int, frame: Any) -> None:
-        if seen:
+        if signals:
             raise KeyboardInterrupt
-        seen.append(number)
+        signals.append(number)
         ERR.print("stopping after this tree; Ctrl-C again stops at once, without a model")
 
     before = signal.signal(signal.SIGINT, note)
     try:
-        yield seen
+        yield signals
     finally:
         signal.signal(signal.SIGINT, before)
 
