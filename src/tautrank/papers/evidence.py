@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -291,7 +291,7 @@ def own_test(advantage: Advantage, test: PaperTest) -> TestOutcome:
         return TestOutcome(name)
 
     mean = float(differences.mean())
-    alternative = "greater" if test.one_sided else "two-sided"
+    alternative: Literal["greater", "two-sided"] = "greater" if test.one_sided else "two-sided"
     if test.kind == "intervals" and test.over == "trials" and advantage.sides is not None:
         name = "intervals over trials"
         p_value = _touching_level(mean, advantage.sides)

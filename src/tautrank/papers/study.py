@@ -218,9 +218,10 @@ class Study(Experiment):
 
     def _check_names(self) -> None:
         """Report a misspelt name when the study is declared, not when it has run."""
-        for owner in (*self.conditions, *self.recipes, self.search):
-            for name in owner.systems:
-                self.system(name)
+        named = [condition.systems for condition in self.conditions]
+        named += [recipe.systems for recipe in self.recipes]
+        for name in chain(*named, self.search.systems):
+            self.system(name)
         for recipe in self.recipes:
             for name in recipe.conditions:
                 self.condition(name)
