@@ -138,7 +138,7 @@ def pictures(arguments: argparse.Namespace) -> Lines:
         y_label="Jensen gap",
     )
     scores, labels = np.arange(6.0), np.array([0, 2, 0, 1, 0, 0])
-    curve = theory.softrank_curve(scores, labels, [0, 6], np.geomspace(0.14, 1.0, 40))
+    curve = theory.softrank_curve(scores, labels, np.geomspace(0.14, 1.0, 40))
     write_picture(
         "directness.svg",
         [

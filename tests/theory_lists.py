@@ -7,14 +7,16 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-Scored = tuple[np.ndarray, np.ndarray, np.ndarray]
+from tautrank.data import Lists
+
+Scored = tuple[np.ndarray, Lists]
 
 SCORES = ("tied", "normal", "near", "far", "equal", "upside down", "ideal")
 LABELS = ("graded", "binary", "single", "fractional", "large")
 
 
 def make_lists(seed: int, scores: str, labels: str, queries: int = 50, longest: int = 12) -> Scored:
-    """Scores, labels and offsets of lists with 0 to ``longest`` documents."""
+    """Scores, and lists with 0 to ``longest`` documents."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(0, longest + 1, queries)
     offsets = np.concatenate(([0], np.cumsum(sizes)))
@@ -40,7 +42,7 @@ def make_lists(seed: int, scores: str, labels: str, queries: int = 50, longest: 
         "upside down": -y + 0.1 * rng.normal(size=n),
         "ideal": y + 0.1 * rng.normal(size=n),
     }[scores]
-    return s, y, offsets
+    return s, Lists.of(y, offsets)
 
 
 def lists(labels: tuple[str, ...] = LABELS, longest: int = 12) -> st.SearchStrategy[Scored]:

@@ -11,9 +11,9 @@ import pytest
 
 from tautrank.checks import CHECKS, check_loss, check_losses, measurement, theorem
 from tautrank.checks.samples import short_lists, some_lists
+from tautrank.data import Lists
 from tautrank.errors import OptionError
 from tautrank.losses import MSE, REGISTRY, ListLoss, loss
-from tautrank.losses.base import TrainingLists
 from tests.recorded_progress import RecordedProgress
 
 LABELS, OFFSETS = [0, 1, 0, 2, 0, 1], [0, 3, 6]
@@ -39,7 +39,9 @@ def test_a_check_of_ones_own_is_tried_on_synthetic_lists_and_on_seven_scorings_o
     tried,
 ) -> None:
     given = [0.0, 9.0, 1.0, 9.0, 0.0, 1.0]
-    outcome = check_loss("lambdarank", LABELS, OFFSETS, scores=given, names=["probe"])["probe"]
+    outcome = check_loss("lambdarank", Lists.of(LABELS, OFFSETS), scores=given, names=["probe"])[
+        "probe"
+    ]
     assert (outcome.status, outcome.queries) == ("holds", 2)
     assert (
         outcome.detail == "the smallest difference is 0"
@@ -53,8 +55,8 @@ def test_a_check_of_ones_own_is_tried_on_synthetic_lists_and_on_seven_scorings_o
 def test_the_worst_of_several_scorings() -> None:
     scores = np.array([0.0, 9.0, 1.0, 9.0, 0.0, 1.0])
     name = "above-log-mrr"
-    worst = check_loss("lambdarank", LABELS, OFFSETS, scores=scores, names=[name])[name]
-    lists = TrainingLists.of(LABELS, OFFSETS)
+    worst = check_loss("lambdarank", Lists.of(LABELS, OFFSETS), scores=scores, names=[name])[name]
+    lists = Lists.of(LABELS, OFFSETS)
     alone = CHECKS[name].outcome(loss("lambdarank"), scores, lists)
     assert worst.value < alone.value
 
@@ -67,7 +69,7 @@ def test_which_of_several_numbers_a_measurement_reports(reported: str, expected:
 
     try:
         labels = [2, 3]  # upside down, the highest score is -2
-        report = check_loss("mse", labels, [0, 2], scores=[1.0, 0.0], names=["highest-score"])
+        report = check_loss("mse", labels, scores=[1.0, 0.0], names=["highest-score"])
     finally:
         del CHECKS["highest-score"]
     outcome = report["highest-score"]
@@ -79,8 +81,7 @@ def test_thinned_data_and_progress() -> None:
     progress = RecordedProgress()
     reports = check_losses(
         ["mse", "ranknet"],
-        np.random.default_rng(0).integers(0, 3, 300),
-        np.arange(0, 301, 3),
+        Lists.of(np.random.default_rng(0).integers(0, 3, 300), np.arange(0, 301, 3)),
         names=["finite", "shift", "text"],
         queries=10,
         progress=progress,
@@ -95,19 +96,21 @@ def test_thinned_data_and_progress() -> None:
     ]
     assert progress.updates == [(done, 6, what) for done, what in enumerate([*named, ""])]
     assert reports[0].summary == "mse: 2 laws hold, 1 check does not apply"
-    assert len(check_losses(None, [1, 0], [0, 2], names=["text"])) == len(REGISTRY)
-    assert check_losses([], [1, 0], [0, 2], names=["finite"]) == []
+    assert len(check_losses(None, [1, 0], names=["text"])) == len(REGISTRY)
+    assert check_losses([], [1, 0], names=["finite"]) == []
 
 
 def test_long_checks_look_at_some_queries() -> None:
-    lists = TrainingLists.of(np.ones(9000), np.arange(0, 9001, 10))
+    lists = Lists.of(np.ones(9000), np.arange(0, 9001, 10))
     scores, some = some_lists(np.arange(9000.0), lists)
     assert some.sizes.size == 180
     assert scores[10] == 50.0  # the sixth query
-    mixed = TrainingLists.of(np.ones(400), [0, 300, 350, 400])
+    mixed = Lists.of(np.ones(400), [0, 300, 350, 400])
     assert short_lists(np.zeros(400), mixed)[1].sizes.tolist() == [50, 50]
     assert (
-        check_loss("mse", np.ones(9000), lists.offsets, names=["derivative"])["derivative"].queries
+        check_loss("mse", Lists.of(np.ones(9000), lists.offsets), names=["derivative"])[
+            "derivative"
+        ].queries
         == 180
     )
 
@@ -140,13 +143,11 @@ class StopsAtTies(ListLoss):
 
 
 def test_a_loss_that_raises_an_error_breaks_the_check() -> None:
-    outcome = check_loss(Stops(), [2, 1, 0], [0, 3], scores=[3.0, 2.0, 1.0], names=["finite"])[
-        "finite"
-    ]
+    outcome = check_loss(Stops(), [2, 1, 0], scores=[3.0, 2.0, 1.0], names=["finite"])["finite"]
     assert (outcome.status, outcome.margin) == ("broken", -math.inf)
     assert outcome.detail == "stopped with ZeroDivisionError: division by zero"
     # What ListLoss makes of an exception is an error of this library; it is a failure all the same.
-    outcome = check_loss(StopsAtTies(), [1, 0], [0, 2], names=["extremes"])["extremes"]
+    outcome = check_loss(StopsAtTies(), [1, 0], names=["extremes"])["extremes"]
     assert outcome.status == "broken"
     assert "StopsAtTies.one_list stopped with ValueError: ties" in outcome.detail
 
@@ -166,13 +167,13 @@ def test_a_loss_that_does_not_run_is_checked_no_further() -> None:
 
 def test_a_gain_table_that_ends_too_soon_is_a_condition_and_no_failure() -> None:
     short = loss("lambdarank", gain=(0, 1, 3, 7, 15))
-    report = check_loss(short, [5, 0], [0, 2], names=["finite", "large-labels", "curved"])
+    report = check_loss(short, [5, 0], names=["finite", "large-labels", "curved"])
     assert report["finite"].status == "holds"  # on the synthetic lists
     assert (
         report["large-labels"].detail == "its labels end at 4, and these lists have a label of 1000"
     )
     assert report["curved"].status == "holds"
-    outcome = CHECKS["finite"].outcome(short, np.zeros(2), TrainingLists.of([5, 0], [0, 2]))
+    outcome = CHECKS["finite"].outcome(short, np.zeros(2), Lists.of([5, 0]))
     assert outcome.status == "does not apply"
     assert outcome.detail == "its labels end at 4, and these lists have a label of 5"
 
@@ -184,7 +185,7 @@ def test_unknown_checks_are_named() -> None:
 
 def test_as_plain_values() -> None:
     report = check_loss(
-        "softrank", LABELS, OFFSETS, names=["finite", "softrank-sigma-limit", "xe-ndcg"]
+        "softrank", Lists.of(LABELS, OFFSETS), names=["finite", "softrank-sigma-limit", "xe-ndcg"]
     )
     rows = report.to_dict()
     assert [row["status"] for row in rows.values()] == ["holds", "refuted", "does not apply"]

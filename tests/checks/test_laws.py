@@ -14,9 +14,9 @@ import pytest
 
 from tautrank.checks import CHECKS, check_loss
 from tautrank.checks.samples import synthetic_lists
+from tautrank.data import Lists
 from tautrank.errors import OptionError
 from tautrank.losses import REGISTRY, Loss, Objective, PLRank, SmoothedLoss, loss, register
-from tautrank.losses.base import TrainingLists
 from tautrank.metrics.ordering import query_sums
 
 LAWS = [name for name, check in CHECKS.items() if check.kind == "law"]
@@ -404,7 +404,7 @@ def test_at_a_kink_any_slope_between_those_on_either_side_is_right_and_no_other(
     at_kink: float,
 ) -> None:
     status = "holds" if 0 <= at_kink <= 1 else "broken"
-    few = np.array([1.0, 0.0, 2.0]), TrainingLists.of([1, 0, 0], [0, 3])
+    few = np.array([1.0, 0.0, 2.0]), Lists.of([1, 0, 0], [0, 3])
     for scores, lists in (few, synthetic_lists()):
         assert CHECKS["derivative"].outcome(hinge(at_kink), scores, lists).status == status
 

@@ -9,6 +9,7 @@ import pytest
 
 from tautrank.checks import CHECKS, Outcome, check_loss
 from tautrank.checks.samples import synthetic_lists
+from tautrank.data import Lists
 from tautrank.losses import REGISTRY, Loss, loss
 from tests.checks.test_laws import RightObjective, centred
 from tests.theory_lists import make_lists
@@ -52,8 +53,9 @@ def outcomes(
     scores: str = "tied",
     queries: int = 30,
 ) -> dict[str, Outcome]:
-    s, y, offsets = make_lists(0, scores, labels, queries=queries, longest=8)
-    return {o.check: o for o in check_loss(subject, y, offsets, scores=s, names=names).outcomes}
+    s, lists = make_lists(0, scores, labels, queries=queries, longest=8)
+    report = check_loss(subject, lists, scores=s, names=names)
+    return {outcome.check: outcome for outcome in report.outcomes}
 
 
 def test_every_check_is_in_one_place_and_says_where_it_stands() -> None:
@@ -189,14 +191,18 @@ def test_the_generalisation_bound_of_the_data() -> None:
     # Ten documents, one of them relevant: cross entropy between log((9 e^-1 + 1)) and log(9 e + 1),
     # less than 2 apart.
     labels, offsets = np.tile([1.0] + [0.0] * 9, 50), np.arange(0, 501, 10)
-    equal = check_loss("listnet", labels, offsets, names=["generalisation"])["generalisation"]
+    equal = check_loss("listnet", Lists.of(labels, offsets), names=["generalisation"])[
+        "generalisation"
+    ]
     assert equal.status == "holds"
     assert "the constant is 2; for trees of 31 leaves with fixed splits" in equal.detail
     # A list of one document costs nothing, one of 200 costs log 200 and more: the proof does not
     # allow for it.
     longer = np.zeros(201)
     longer[:2] = 1.0
-    other = check_loss("listnet", longer, [0, 1, 201], names=["generalisation"])["generalisation"]
+    other = check_loss("listnet", Lists.of(longer, [0, 1, 201]), names=["generalisation"])[
+        "generalisation"
+    ]
     assert other.status == "refuted"
     assert CHECKS["generalisation"].flaw
 
@@ -208,10 +214,10 @@ def test_what_comes_of_softrank_and_smoothing() -> None:
     assert found["softrank-sigma-limit"].status == "refuted"
     assert "with 2 documents" in found["softrank-sigma-limit"].detail
     assert found["softrank-ties"].value > 0.01
-    # TrainingLists of two: a tie of two is what it should be.
-    pairs = check_loss("softrank", [1, 0, 0, 2, 1, 1], [0, 2, 4, 6], names=["softrank-ties"])[
-        "softrank-ties"
-    ]
+    # Lists of two: a tie of two is what it should be.
+    pairs = check_loss(
+        "softrank", Lists.of([1, 0, 0, 2, 1, 1], [0, 2, 4, 6]), names=["softrank-ties"]
+    )["softrank-ties"]
     assert pairs.value < 1e-6
     for text in (
         "stochasticrank",
@@ -226,7 +232,7 @@ def test_what_comes_of_softrank_and_smoothing() -> None:
         assert found["smoothing-bias"].value > 0.01
     large_shift = outcomes("stochasticrank(mu=9)", ["smoothing-bias"])["smoothing-bias"]
     assert large_shift.value < 1e-3
-    tie = check_loss("stochasticrank", [1, 0], [0, 2], scores=[0.0, 0.0], names=["smoothing-bias"])[
+    tie = check_loss("stochasticrank", [1, 0], scores=[0.0, 0.0], names=["smoothing-bias"])[
         "smoothing-bias"
     ]
     assert "94% of that without shift" in tie.detail
@@ -244,14 +250,14 @@ def test_a_wrong_softrank_is_found_out(monkeypatch) -> None:
 @pytest.mark.parametrize("text", ["xendcg", "lambdarank", "softrank", "stochasticrank"])
 def test_data_without_anything_to_look_at(text: str) -> None:
     about_data = [name for name, check in CHECKS.items() if check.on == "data"]
-    for outcome in check_loss(text, [0, 0, 0], [0, 2, 3], names=about_data).outcomes:
+    for outcome in check_loss(text, Lists.of([0, 0, 0], [0, 2, 3]), names=about_data).outcomes:
         assert outcome.status == "does not apply", outcome
         assert math.isnan(outcome.margin)
     for outcome in check_loss(
-        text, [], [0], names=[*about_data, "finite", "derivative", "order"]
+        text, Lists.of([], [0]), names=[*about_data, "finite", "derivative", "order"]
     ).outcomes:
         assert outcome.status != "broken", outcome
-    tied = check_loss("softrank", [1, 0], [0, 2], scores=[1.0, 1.0], names=["softrank-bound"])[
+    tied = check_loss("softrank", [1, 0], scores=[1.0, 1.0], names=["softrank-bound"])[
         "softrank-bound"
     ]
     assert tied.detail == "it is about lists without ties"
@@ -261,7 +267,10 @@ def test_long_lists_are_looked_at_in_places() -> None:
     rng = np.random.default_rng(0)
     scores, labels = rng.normal(size=700), rng.integers(0, 3, 700)
     report = check_loss(
-        "ndcg-loss2++", labels, [0, 400, 700], scores=scores, names=["derivative", "m-step"]
+        "ndcg-loss2++",
+        Lists.of(labels, [0, 400, 700]),
+        scores=scores,
+        names=["derivative", "m-step"],
     )
     assert report["derivative"].status == "holds"
     assert report["m-step"].status == "does not apply"  # it would take hundreds of differences

@@ -404,8 +404,8 @@ def test_distance_leaves_out_what_bounds_do_not_say() -> None:
 
 def test_directness_is_that_of_the_theory() -> None:
     data = simulate_web_search(20, n_features=16, mean_length=8, seed=2)
-    scorings = tr.theory.spread_scorings(data.labels, data.offsets, seed=5)
-    expected = tr.theory.directness_among("ndcg-loss2", scorings, data.labels, data.offsets, seed=5)
+    scorings = tr.theory.spread_scorings(data, seed=5)
+    expected = tr.theory.directness_among("ndcg-loss2", scorings, data, seed=5)
     values = measure_directness(data, 5, loss="ndcg-loss2")["values"]
     assert values["directness"] == [-(2 * expected.eps1 + expected.eps2)]
     assert values["cost"] == [expected.difference]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from tautrank.checks import CHECKS, Theorem, check_loss
+from tautrank.data import Lists
 from tautrank.report.theory import check_table, short_citation
 
 
 def test_one_row_per_check_with_what_was_found() -> None:
     names = ["finite", "softrank-sigma-limit", "xe-ndcg", "lipschitz"]
-    report = check_loss("softrank", [2, 0, 1, 0, 1], [0, 3, 5], names=names)
+    report = check_loss("softrank", Lists.of([2, 0, 1, 0, 1], [0, 3, 5]), names=names)
     rows = {
         row[0].text: [cell.text for cell in row[1:]]
         for row in check_table(report, reasons=True).rows

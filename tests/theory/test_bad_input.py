@@ -32,8 +32,8 @@ from tautrank.theory import (
 )
 from tautrank.theory.gamma import cross_entropy
 
-ONE = ([0.0], [1], [0, 1])
-TWO = ([0.0, 1.0], [1, 0], [0, 2])
+ONE = ([0.0], [1])
+TWO = ([0.0, 1.0], [1, 0])
 late = loss("ndcg-loss1", discount=(0.5,))
 APPLIES = "expected one that the theorem applies to: it is about"
 Case = tuple[Callable[[], object], str]
@@ -95,11 +95,11 @@ OPTIONS: list[Case] = [
         lambda: softrank_ndcg_bound(*ONE, "softrank(estimator=ccs)"),
         f"loss: found softrank(estimator=ccs); {APPLIES} softrank with its exact...",
     ),
-    (lambda: smoothing_limit(*ONE, "mrr", mu=0.1), "judge: found mrr; expected dcg or..."),
+    (lambda: smoothing_limit(*ONE, "mrr", mu=0.1), "metric: found mrr; expected dcg or..."),
     (lambda: smoothing_limit(*ONE, mu=-1), "mu: found -1; expected a number of at least 0"),
     (
         lambda: smoothed_metric(*ONE, "dcg-rr", sigma=1.0, mu=0.0),
-        "judge: found dcg-rr, which has no ties...",
+        "metric: found dcg-rr, which has no ties...",
     ),
     (
         lambda: smoothed_metric(*ONE, sigma=1.0, mu=0.0, draws=1),
@@ -126,7 +126,7 @@ OPTIONS: list[Case] = [
         "log_covering: found a number that grows with...",
     ),
     (
-        lambda: lipschitz("listnet", [1], [0, 1], draws=0),
+        lambda: lipschitz("listnet", [1], draws=0),
         "draws: found 0; expected a whole number of at least 1",
     ),
     (
@@ -143,22 +143,22 @@ ARRAYS: list[Case] = [
     ),
     (lambda: cross_entropy(*TWO, [0.5]), "gamma: found length 1; expected 2, one per document"),
     (
-        lambda: optimal_gamma([0.0], [1, 0], [0, 2]),
+        lambda: optimal_gamma([0.0], [1, 0]),
         "scores: found length 1; expected 2, one per document",
     ),
     (
-        lambda: optimal_gamma([0.0, math.inf], [1, 0], [0, 2]),
+        lambda: optimal_gamma([0.0, math.inf], [1, 0]),
         "scores[1] (query 0, document 1): found inf; expected a finite number",
     ),
     (
-        lambda: smoothing_limit([math.nan], [1], [0, 1], mu=0.1),
+        lambda: smoothing_limit([math.nan], [1], mu=0.1),
         "scores[0] (query 0, document 0): found nan...",
     ),
     (
-        lambda: consistent_smoothing([0.0, 0.0], [1e-13, 0.0], [0, 2], 0.1),
+        lambda: consistent_smoothing([0.0, 0.0], [1e-13, 0.0], 0.1),
         "labels: found two that differ too little for any mu...",
     ),
-    (lambda: directness_among("softrank", [], [1], [0, 1]), "scorings: found none..."),
+    (lambda: directness_among("softrank", [], [1]), "scorings: found none..."),
 ]
 
 

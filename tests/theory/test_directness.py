@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import erfc
 
+from tautrank.data import Lists
 from tautrank.errors import OptionError
 from tautrank.losses import MSE, REGISTRY, loss
 from tautrank.metrics import metric
@@ -56,8 +57,8 @@ def premises_hold(found: Directness) -> bool:
 @pytest.mark.parametrize("name", WITH_SCALE)
 def test_the_guarantee_holds_for_every_loss_on_the_queries_chosen_by(name: str) -> None:
     for seed in range(3):
-        _, y, offsets = make_lists(seed, "normal", "graded", queries=40, longest=9)
-        found = directness_among(name, spread_scorings(y, offsets, seed=seed), y, offsets)
+        _, lists = make_lists(seed, "normal", "graded", queries=40, longest=9)
+        found = directness_among(name, spread_scorings(lists, seed=seed), lists)
         assert premises_hold(found)
         assert 0.0 <= found.difference <= found.guarantee_of_means + 1e-12
         assert (
@@ -86,9 +87,9 @@ def test_the_numbers_by_hand() -> None:
         wrong = 0.5 * math.erfc(gap / 2)
         return wrong * (1 - 1 / math.log2(3))
 
-    y, offsets = [1, 0, 0, 1], [0, 2, 4]
+    lists = Lists.of([1, 0, 0, 1], group=[2, 2])
     by_loss, by_metric = [2.0, 0.0, 0.0, 1.0], [1.0, 0.0, 3.0, 0.0]
-    found = directness("softrank", by_loss, by_metric, y, offsets)
+    found = directness("softrank", by_loss, by_metric, lists)
     np.testing.assert_allclose(
         found.loss_costs, [[cost(2), cost(1)], [cost(1), cost(-3)]], atol=1e-9
     )
@@ -119,14 +120,14 @@ def test_theorem_1_as_stated_fails_on_unseen_queries() -> None:
     narrow[0] = ladder[1] + 3.6  # 3.6 above the second
     first = [with_rank(40), with_rank(1), with_rank(40)]
     second = [with_rank(39), narrow, with_rank(1)]
-    seen = np.tile(y, 2), np.array([0, 40, 80])
-    chosen = best_scorings("softrank", [np.concatenate(r[:2]) for r in (first, second)], *seen)
+    seen = Lists.of(np.tile(y, 2), group=[40, 40])
+    chosen = best_scorings("softrank", [np.concatenate(r[:2]) for r in (first, second)], seen)
     assert chosen == (0, 1)
-    trained = directness("softrank", np.concatenate(first[:2]), np.concatenate(second[:2]), *seen)
+    trained = directness("softrank", np.concatenate(first[:2]), np.concatenate(second[:2]), seen)
     assert premises_hold(trained)
     assert 0 < trained.difference <= trained.guarantee_of_means
-    everywhere = np.tile(y, 3), np.array([0, 40, 80, 120])
-    found = directness("softrank", np.concatenate(first), np.concatenate(second), *everywhere)
+    everywhere = Lists.of(np.tile(y, 3), group=[40, 40, 40])
+    found = directness("softrank", np.concatenate(first), np.concatenate(second), everywhere)
     assert found.guarantee < 0.003
     assert found.difference > 0.27
     assert found.margin < -0.26
@@ -134,9 +135,9 @@ def test_theorem_1_as_stated_fails_on_unseen_queries() -> None:
 
 @pytest.mark.parametrize("name", WITH_SCALE)
 def test_what_a_loss_is_read_as(name: str) -> None:
-    s, y, offsets = make_lists(4, "normal", "binary", queries=30, longest=8)
+    s, lists = make_lists(4, "normal", "binary", queries=30, longest=8)
     read = surrogate(name)
-    o1, o2 = read.costs(s, y, offsets, 0), read.metric_costs(s, y, offsets)
+    o1, o2 = read.costs(s, lists, 0), read.metric_costs(s, lists)
     kept = ~np.isnan(o2)
     if name in {
         "lambdarank",
@@ -149,14 +150,14 @@ def test_what_a_loss_is_read_as(name: str) -> None:
     }:
         assert (o1[kept] >= o2[kept] - 1e-12).all()  # an upper bound of the cost
     if name == "xendcg":
-        ideal = metric("dcg").per_query(y, y, offsets)
+        ideal = metric("dcg").per_query(lists.labels, lists)
         assert (o1[kept] >= (o2 - 1 / ideal)[kept]).all()
     if name in {"softrank", "stochasticrank", "reinforce", "plrank", "approxndcg"}:
         assert ((o1[kept] >= -1e-9) & (o1[kept] <= 1)).all()
-        far = read.costs(1e6 * s, y, offsets, 0)
+        far = read.costs(1e6 * s, lists, 0)
         np.testing.assert_allclose(far[kept], o2[kept], atol=1e-9)  # smoothing ends
     # A perfect ranking far apart costs nothing, but for the losses that never reach their bound.
-    best = read.costs(1e3 * y, y, offsets, 0) - read.metric_costs(y, y, offsets)
+    best = read.costs(1e3 * lists.labels, lists, 0) - read.metric_costs(lists.labels, lists)
     if name in {
         "lambdarank",
         "ndcg-loss2",
@@ -170,14 +171,14 @@ def test_what_a_loss_is_read_as(name: str) -> None:
 
 
 def test_readings_in_terms_of_the_losses() -> None:
-    s, y, offsets = make_lists(9, "normal", "graded", queries=30, longest=8)
-    kept = ~np.isnan(metric("ndcg").per_query(s, y, offsets))
+    s, lists = make_lists(9, "normal", "graded", queries=30, longest=8)
+    kept = ~np.isnan(metric("ndcg").per_query(s, lists))
 
     def value(text: str) -> np.ndarray:
-        return loss(text).bind(y, offsets).values(s)[kept]
+        return loss(text).bind(lists).values(s)[kept]
 
     def read(text: str) -> np.ndarray:
-        return surrogate(text).costs(s, y, offsets, 0)[kept]
+        return surrogate(text).costs(s, lists, 0)[kept]
 
     np.testing.assert_allclose(
         read("ndcg-loss2++(mu=3)"), (value("lambdarank") + 3 * value("ndcg-loss2")) / 4, rtol=1e-9
@@ -185,12 +186,14 @@ def test_readings_in_terms_of_the_losses() -> None:
     np.testing.assert_allclose(
         read("xendcg(gamma=1)"), 1 - np.exp(-value("xendcg(gamma=1)")), rtol=1e-12
     )
-    gains = np.array([np.sum(2.0 ** y[a:b] - 1) for a, b in itertools.pairwise(offsets)])
-    ideal = metric("dcg@3").per_query(y, y, offsets)
+    gains = np.array(
+        [np.sum(2.0 ** lists.labels[a:b] - 1) for a, b in itertools.pairwise(lists.offsets)]
+    )
+    ideal = metric("dcg@3").per_query(lists.labels, lists)
     np.testing.assert_allclose(
         read("ndcg-loss1(k=3)"), value("ndcg-loss1(k=3)") - (gains / ideal)[kept] + 1, rtol=1e-9
     )
-    totals = np.array([np.sum(y[a:b]) for a, b in itertools.pairwise(offsets)])
+    totals = np.array([np.sum(lists.labels[a:b]) for a, b in itertools.pairwise(lists.offsets)])
     np.testing.assert_allclose(read("arp-loss1"), value("arp-loss1") + totals[kept], rtol=1e-9)
 
 
@@ -208,11 +211,11 @@ def test_losses_without_a_scale_and_of_ones_own() -> None:
     @surrogate.register(Squares)
     def _(item: Squares) -> Surrogate:
         return Surrogate(
-            item, metric("ndcg"), "squares", lambda s, y, o, seed: item.bind(y, o).values(s)
+            item, metric("ndcg"), "squares", lambda s, lists, seed: item.bind(lists).values(s)
         )
 
     assert repr(surrogate(Squares())) == "squares read as squares, compared with 1 - ndcg"
-    assert directness_among(Squares(), [[0.0, 1.0], [0.0, 2.0]], [0, 1], [0, 2]).eps1 == 0.0
+    assert directness_among(Squares(), [[0.0, 1.0], [0.0, 2.0]], [0, 1]).eps1 == 0.0
 
 
 class _Own:
@@ -230,11 +233,11 @@ class _Own:
 
 def test_queries_without_a_relevant_document_are_left_out() -> None:
     found = directness(
-        "softrank", [0.0, 1.0, 5.0, 5.0], [1.0, 0.0, 5.0, 5.0], [1, 0, 0, 0], [0, 2, 4]
+        "softrank", [0.0, 1.0, 5.0, 5.0], [1.0, 0.0, 5.0, 5.0], Lists.of([1, 0, 0, 0], [0, 2, 4])
     )
     assert np.isnan(found.loss_costs[:, 1]).all()
     assert np.isnan(found.metric_costs[:, 1]).all()
-    nothing = directness("softrank", [0.0], [0.0], [0], [0, 1])
+    nothing = directness("softrank", [0.0], [0.0], [0])
     assert math.isnan(nothing.margin)
     assert repr(nothing) == "no query with a relevant document"
 
@@ -244,15 +247,15 @@ def test_queries_without_a_relevant_document_are_left_out() -> None:
 
 def spaced(seed: int, exactly: bool, longest: int = 14, labels: str = "graded") -> Scored:
     """Lists without ties, whose scores are exactly or at least 1 apart."""
-    _, y, offsets = make_lists(seed, "normal", labels, queries=60, longest=longest)
+    _, lists = make_lists(seed, "normal", labels, queries=60, longest=longest)
     rng = np.random.default_rng(seed + 1)
-    s = np.empty(y.size)
-    for start, stop in itertools.pairwise(offsets):
+    s = np.empty(lists.labels.size)
+    for start, stop in itertools.pairwise(lists.offsets):
         gaps = np.ones(stop - start) + (0.0 if exactly else 1.0) * rng.exponential(
             size=stop - start
         )
         s[start:stop] = rng.permutation(np.cumsum(gaps))
-    return s, y, offsets
+    return s, lists
 
 
 @many
@@ -265,9 +268,9 @@ def spaced(seed: int, exactly: bool, longest: int = 14, labels: str = "graded") 
 def test_the_proofs_bound_and_the_stated_one_hold(
     seed: int, exactly: bool, share: float, labels: str
 ) -> None:
-    s, y, offsets = spaced(seed, exactly, labels=labels)
-    sizes = np.diff(offsets)
-    delta = least_distances(s, offsets)
+    s, lists = spaced(seed, exactly, labels=labels)
+    sizes = np.diff(lists.offsets)
+    delta = least_distances(s, lists.offsets)
     for limit, version in (
         (softrank_sigma_limit, "proof"),
         (softrank_sigma_limit_as_stated, "stated"),
@@ -276,12 +279,15 @@ def test_the_proofs_bound_and_the_stated_one_hold(
         at = np.minimum(limit(1.0, np.maximum(sizes, 1)), 2.0)
         stretch = np.where(np.isfinite(delta), 1.0 / (share * at * delta), 1.0)
         bound = softrank_ndcg_bound(
-            s * np.repeat(stretch, sizes), y, offsets, "softrank(sigma=1)", version=version
+            s * np.repeat(stretch, sizes), lists, "softrank(sigma=1)", version=version
         )
         spoken = ~np.isnan(bound.gap)
         if version == "proof":
             relevant = np.array(
-                [y[a:b].max(initial=0.0) > 0 for a, b in itertools.pairwise(offsets)]
+                [
+                    lists.labels[a:b].max(initial=0.0) > 0
+                    for a, b in itertools.pairwise(lists.offsets)
+                ]
             )
             assert (spoken == relevant).all()
         assert bound.holds(), bound
@@ -303,16 +309,16 @@ def test_the_sharper_bound_holds_everywhere(
     bound = softrank_ndcg_bound(*data, subject, version="contests")
     assert bound.holds(1e-7), bound
     # For every tie policy, since a tied contest is as likely to go either way.
-    s, y, offsets = data
-    soft = 1.0 - subject.bind(y, offsets).values(s)
+    s, lists = data
+    soft = 1.0 - subject.bind(lists).values(s)
     for ties in ("best", "expected", "input"):
-        ndcg = metric("ndcg", k=k, gain=gain, discount=discount, ties=ties).per_query(s, y, offsets)
+        ndcg = metric("ndcg", k=k, gain=gain, discount=discount, ties=ties).per_query(s, lists)
         assert not (np.abs(ndcg - soft) > bound.upper + 1e-7).any()
 
 
 def test_the_sharper_bound_is_reached() -> None:
     # Two tied documents: half of the step, whichever way the metric ranks them.
-    bound = softrank_ndcg_bound([1.0, 1.0], [1, 0], [0, 2], version="contests")
+    bound = softrank_ndcg_bound([1.0, 1.0], [1, 0], version="contests")
     assert bound.upper[0] == pytest.approx(0.5 * (1 - 1 / math.log2(3)))
     assert bound.gap[0] == pytest.approx(0.0, abs=1e-9)
 
@@ -378,10 +384,10 @@ def test_the_variance_is_below_the_stated_epsilon_although_the_proof_does_not_sa
 ) -> None:
     # The k-th neighbours of a document are k delta away, so (N - 1)/4 is not needed where 1 - erf^2
     # < 1/5.
-    s, _, offsets = spaced(seed, exactly)
+    s, lists = spaced(seed, exactly)
     tails = erfc(0.5 / sigma * np.arange(1, 50))
     spreads = tails * (2.0 - tails)  # 1 - erf^2 of the k-th neighbours, one on either side
-    for start, stop in itertools.pairwise(offsets):
+    for start, stop in itertools.pairwise(lists.offsets):
         _, variances = rank_moments(s[start:stop], sigma)
         assert (variances <= spreads.sum() / 2 * (1 + 1e-12)).all()
     assert spreads.sum() / 2 <= spreads[0] < 0.2
@@ -423,18 +429,18 @@ def test_inequality_1_of_the_proof_fails_with_two_documents() -> None:
 
 
 def test_the_theorem_holds_with_the_papers_own_gain() -> None:
-    # 2^y gives irrelevant documents a gain of 1; the bound does not care.
-    s, y, offsets = spaced(5, True)
+    # 2^lists.labels gives irrelevant documents a gain of 1; the bound does not care.
+    s, lists = spaced(5, True)
     subject = loss("softrank", sigma=0.2, gain=(1, 2, 4, 8, 16))
     for version in ("proof", "stated", "contests"):
-        bound = softrank_ndcg_bound(s, y, offsets, subject, version=version)
+        bound = softrank_ndcg_bound(s, lists, subject, version=version)
         assert bound.holds(1e-7)
         assert np.count_nonzero(~np.isnan(bound.gap)) > 20
 
 
 def test_the_curve() -> None:
-    s, y, offsets = spaced(3, True, longest=8)
-    curve = softrank_curve(s, y, offsets, [0.4, 0.2, 0.1, 0.05])
+    s, lists = spaced(3, True, longest=8)
+    curve = softrank_curve(s, lists, [0.4, 0.2, 0.1, 0.05])
     kept = ~np.isnan(curve.difference[0])
     assert kept.any()
     assert (np.diff(curve.difference[:, kept], axis=0) <= 1e-9).all()

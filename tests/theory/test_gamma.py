@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, special
 
+from tautrank.data import Lists
 from tautrank.losses import loss
 from tautrank.theory import (
     jensen_clouds,
@@ -34,30 +35,22 @@ def one_list(seed: int, longest: int) -> tuple[np.ndarray, np.ndarray]:
 
 def at_corners(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Loss and Jensen gap at every corner of the box of gammas."""
-    n = scores.size
-    corners = np.array(list(itertools.product([0.0, 1.0], repeat=n)))
-    lists = (
-        np.tile(scores, len(corners)),
-        np.tile(labels, len(corners)),
-        np.arange(len(corners) + 1) * n,
-    )
-    return cross_entropy(*lists, corners.ravel()), jensen_gap(*lists, corners.ravel())
+    corners = np.array(list(itertools.product([0.0, 1.0], repeat=scores.size)))
+    repeated = Lists.of(np.tile(labels, len(corners)), group=[scores.size] * len(corners))
+    scores = np.tile(scores, len(corners))
+    gamma = corners.ravel()
+    return cross_entropy(scores, repeated, gamma), jensen_gap(scores, repeated, gamma)
 
 
 @pytest.mark.parametrize("seed", range(150))
 def test_both_minima_against_every_corner(seed: int) -> None:
     scores, labels = one_list(seed, longest=8)
     losses, gaps = at_corners(scores, labels)
-    whole = [0, scores.size]
-    tight, narrow = optimal_gamma(scores, labels, whole), smallest_jensen_gap(scores, labels, whole)
+    tight, narrow = optimal_gamma(scores, labels), smallest_jensen_gap(scores, labels)
     assert tight.value[0] == pytest.approx(losses.min(), rel=1e-12)
-    assert cross_entropy(scores, labels, whole, tight.gamma)[0] == pytest.approx(
-        losses.min(), rel=1e-12
-    )
+    assert cross_entropy(scores, labels, tight.gamma)[0] == pytest.approx(losses.min(), rel=1e-12)
     assert narrow.value[0] == pytest.approx(gaps.min(), abs=1e-12)
-    assert jensen_gap(scores, labels, whole, narrow.gamma)[0] == pytest.approx(
-        gaps.min(), abs=1e-12
-    )
+    assert jensen_gap(scores, labels, narrow.gamma)[0] == pytest.approx(gaps.min(), abs=1e-12)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -72,7 +65,7 @@ def test_no_gamma_is_better(data: Scored, seed: int) -> None:
         cross_entropy(*data, tight.gamma), tight.value, rtol=1e-11, atol=1e-12
     )
     # The zeros of the second are neighbours in the order of scores.
-    for start, stop in itertools.pairwise(data[2]):
+    for start, stop in itertools.pairwise(data[1].offsets):
         order = np.argsort(-data[0][start:stop], kind="stable")
         taken = np.flatnonzero(narrow.gamma[start:stop][order] == 0)
         assert taken.size == 0 or np.ptp(taken) == taken.size - 1
@@ -99,24 +92,21 @@ def by_linear_programme(scores: np.ndarray, labels: np.ndarray) -> float:
 @pytest.mark.parametrize("seed", range(20))
 def test_optimal_gamma_against_a_linear_programme(seed: int) -> None:
     scores, labels = one_list(1000 + seed, longest=60)
-    value = optimal_gamma(scores, labels, [0, scores.size]).value[0]
+    value = optimal_gamma(scores, labels).value[0]
     assert value == pytest.approx(by_linear_programme(scores, labels), rel=1e-8, abs=1e-10)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_optimal_gamma_against_a_general_solver(seed: int) -> None:
     scores, labels = one_list(2000 + seed, longest=12)
-    whole = [0, scores.size]
     found = optimize.minimize(
-        lambda gamma: cross_entropy(scores, labels, whole, np.clip(gamma, 0, 1))[0],
+        lambda gamma: cross_entropy(scores, labels, np.clip(gamma, 0, 1))[0],
         np.full(scores.size, 0.5),
         method="SLSQP",
         bounds=[(0.0, 1.0)] * scores.size,
         options={"ftol": 1e-14, "maxiter": 500},
     )
-    assert optimal_gamma(scores, labels, whole).value[0] == pytest.approx(
-        found.fun, rel=1e-6, abs=1e-8
-    )
+    assert optimal_gamma(scores, labels).value[0] == pytest.approx(found.fun, rel=1e-6, abs=1e-8)
 
 
 def test_the_smallest_jensen_gap_is_not_the_tightest_bound() -> None:
@@ -124,46 +114,48 @@ def test_the_smallest_jensen_gap_is_not_the_tightest_bound() -> None:
     # gammas.
     scores, labels = np.array([2.0, 0.0, 1.0]), np.array([0.0, 2.0, 1.0])
     tight, narrow = (
-        optimal_gamma(scores, labels, [0, 3]),
-        smallest_jensen_gap(scores, labels, [0, 3]),
+        optimal_gamma(scores, labels),
+        smallest_jensen_gap(scores, labels),
     )
     np.testing.assert_array_equal(tight.gamma, [0, 1, 0])
     np.testing.assert_array_equal(narrow.gamma, [1, 0, 1])
     losses, gaps = at_corners(scores, labels)
-    assert cross_entropy(scores, labels, [0, 3], narrow.gamma)[0] == pytest.approx(losses.max())
-    assert jensen_gap(scores, labels, [0, 3], tight.gamma)[0] > 3 * gaps.min()
+    assert cross_entropy(scores, labels, narrow.gamma)[0] == pytest.approx(losses.max())
+    assert jensen_gap(scores, labels, tight.gamma)[0] > 3 * gaps.min()
 
 
 def test_jensen_gap_by_hand_and_where_probabilities_underflow() -> None:
     scores, labels = np.array([0.0, -2000.0, -2001.0]), np.array([0.0, 1.0, 2.0])
-    assert np.isfinite(smallest_jensen_gap(scores, labels, [0, 3]).value).all()
+    assert np.isfinite(smallest_jensen_gap(scores, labels).value).all()
     # With every gamma 1 the best document has no share, and Jensen loses what two documents 1 apart
     # lose.
-    near = jensen_gap(np.array([-2000.0, -2001.0]), np.array([1.0, 2.0]), [0, 2], 1.0)
-    np.testing.assert_allclose(jensen_gap(scores, labels, [0, 3], 1.0), near, rtol=1e-9)
+    near = jensen_gap(np.array([-2000.0, -2001.0]), np.array([1.0, 2.0]), 1.0)
+    np.testing.assert_allclose(jensen_gap(scores, labels, 1.0), near, rtol=1e-9)
     # By hand.
     scores, labels, gamma = np.array([1.0, 0.0]), np.array([1.0, 0.0]), np.array([0.5, 0.0])
     rho, phi = special.softmax(scores), np.array([0.6, 0.4])
-    np.testing.assert_allclose(gamma_targets(labels, [0, 2], gamma), phi, rtol=1e-15)
+    np.testing.assert_allclose(gamma_targets(labels, gamma), phi, rtol=1e-15)
     expected = np.log(phi @ rho) - phi @ np.log(rho)
-    assert jensen_gap(scores, labels, [0, 2], gamma)[0] == pytest.approx(expected, rel=1e-12)
+    assert jensen_gap(scores, labels, gamma)[0] == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.25, 1.0, "uniform", "tight"])
 def test_the_gammas_of_a_loss_give_its_value(gamma: float | str) -> None:
-    data = make_lists(8, "normal", "graded")
+    scores, lists = make_lists(8, "normal", "graded")
     subject = loss("xendcg", gamma=gamma)
-    used = gammas_of(subject, *data)
-    values = subject.bind(data[1], data[2]).values(data[0])
-    kept = values > 0
-    np.testing.assert_allclose(cross_entropy(*data, used)[kept], values[kept], rtol=1e-12)
+    values = subject.bind(lists).values(scores)
+    costs = cross_entropy(scores, lists, gammas_of(subject, scores, lists))
+    has_value = values > 0
+    np.testing.assert_allclose(costs[has_value], values[has_value], rtol=1e-12)
 
 
 def test_log_softmax_query_by_query() -> None:
-    scores, _, offsets = make_lists(2, "far", "graded")
-    expected = [special.log_softmax(scores[a:b]) for a, b in itertools.pairwise(offsets) if b > a]
+    scores, lists = make_lists(2, "far", "graded")
+    expected = [
+        special.log_softmax(scores[a:b]) for a, b in itertools.pairwise(lists.offsets) if b > a
+    ]
     np.testing.assert_allclose(
-        log_softmax(scores, offsets), np.concatenate(expected), rtol=1e-13, atol=1e-13
+        log_softmax(scores, lists.offsets), np.concatenate(expected), rtol=1e-13, atol=1e-13
     )
 
 

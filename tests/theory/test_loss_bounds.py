@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from tautrank.data import Lists
 from tautrank.losses import loss
-from tautrank.losses.base import TrainingLists
 from tautrank.metrics import metric
 from tautrank.theory import (
     Bound,
@@ -27,6 +27,7 @@ from tautrank.theory import (
 )
 from tautrank.theory.gamma import cross_entropy
 from tautrank.theory.loss_bounds import ndcg_cost, targets_of
+from tautrank.theory.theorem import has_relevant
 from tests.theory_lists import LABELS, Scored, lists, make_lists
 
 TIES = st.sampled_from(["worst", "expected", "best", "input"])
@@ -78,10 +79,10 @@ def test_xe_ndcg_theorem_1(data: Scored, kind: str | float, ties: str, seed: int
 
 @pytest.mark.parametrize("gamma", [0.0, 0.3, 1.0, "uniform", "tight"])
 def test_the_upper_side_is_the_loss_itself(gamma: float | str) -> None:
-    s, y, offsets = make_lists(3, "normal", "graded")
+    s, lists = make_lists(3, "normal", "graded")
     subject = loss("xendcg", gamma=gamma)
-    bound = xe_ndcg_bound(s, y, offsets, subject)
-    values = subject.bind(y, offsets).values(s)
+    bound = xe_ndcg_bound(s, lists, subject)
+    values = subject.bind(lists).values(s)
     kept = ~np.isnan(bound.upper)
     np.testing.assert_array_equal(bound.upper[kept], values[kept])
     assert (values[~kept] == 0).all()
@@ -91,7 +92,7 @@ def test_the_upper_side_is_the_loss_itself(gamma: float | str) -> None:
 def test_the_sides_by_hand() -> None:
     # Two queries with one relevant document each; gamma = 1 leaves all of the target to it.
     s, y, offsets = np.array([0.0, 1.0, 2.0, 0.0]), np.array([1.0, 0.0, 2.0, 0.0]), [0, 2, 4]
-    bound = xe_ndcg_bound(s, y, offsets, "xendcg(gamma=1)")
+    bound = xe_ndcg_bound(s, Lists.of(y, offsets), "xendcg(gamma=1)")
     xe = np.array([math.log(1 + math.e), math.log(1 + math.exp(-2))])
     ndcg, shift = np.array([1 / math.log2(3), 1.0]), np.array([1.0, 1 / 3])
     np.testing.assert_allclose(bound.upper, xe, rtol=1e-14)
@@ -103,23 +104,23 @@ def test_the_sides_by_hand() -> None:
 
 def test_theorem_1_fails_with_a_cutoff() -> None:
     # The document past the cutoff earns nothing, but its rho is a half.
-    s, y, offsets = [0.0, 0.0], [4, 0], [0, 2]
-    ndcg = metric("ndcg@1").mean(s, y, offsets)
-    ideal = metric("dcg@1").mean(y, y, offsets)
-    xe = cross_entropy(s, y, offsets, 1.0)[0]
+    s, y = [0.0, 0.0], [4, 0]
+    ndcg = metric("ndcg@1").mean(s, y)
+    ideal = metric("dcg@1").mean(y, y)
+    xe = cross_entropy(s, y, 1.0)[0]
     assert xe == pytest.approx(math.log(2))
     assert -math.log(ndcg + 1 / ideal) == pytest.approx(math.log(15))
     assert xe < -math.log(ndcg + 1 / ideal) - 2
-    assert xe_ndcg_bound(s, y, offsets, gamma=1.0).holds()
+    assert xe_ndcg_bound(s, y, gamma=1.0).holds()
 
 
 def test_the_translation_is_needed() -> None:
     # A gamma of 0 gives the irrelevant document most of the target; it is on top, so the loss is
     # small.
     s, y, gamma = np.log([0.93, 0.07]), [0, 0.1], [0.0, 1.0]
-    xe = cross_entropy(s, y, [0, 2], gamma)[0]
+    xe = cross_entropy(s, y, gamma)[0]
     assert xe < -math.log(metric("ndcg").mean(s, y, [0, 2])) - 0.2
-    assert xe_ndcg_bound(s, y, [0, 2], gamma=gamma, refined=True).holds()
+    assert xe_ndcg_bound(s, y, gamma=gamma, refined=True).holds()
 
 
 # ListNet
@@ -156,7 +157,7 @@ def test_softmax_ndcg_fails_with_graded_labels_and_the_softmax_target() -> None:
     # The best scores that keep the document of label 4 last: it and those above it share their
     # mass.
     rho = np.concatenate((target[:1], np.full(4, target[1:].mean())))
-    bound = softmax_ndcg_bound(np.log(rho), labels, [0, 5], "listnet(target=softmax)", ties="worst")
+    bound = softmax_ndcg_bound(np.log(rho), labels, "listnet(target=softmax)", ties="worst")
     assert not bound.holds(1e-8)
     assert bound.gap[0] == pytest.approx(-1.315e-6, rel=1e-3)
 
@@ -165,12 +166,15 @@ def test_the_binary_sides_by_hand() -> None:
     s, y, offsets = np.array([0.0, 1.0, 0.5]), [1, 0, 1], [0, 3]
     log_rho = s - np.log(np.exp(s).sum())
     xe = -(log_rho[0] + log_rho[2]) / 2
-    mrr, ndcg = softmax_mrr_bound(s, y, offsets), softmax_ndcg_bound(s, y, offsets)
+    mrr, ndcg = (
+        softmax_mrr_bound(s, Lists.of(y, offsets)),
+        softmax_ndcg_bound(s, Lists.of(y, offsets)),
+    )
     assert mrr.upper[0] == ndcg.upper[0] == pytest.approx(xe, rel=1e-14)
     assert mrr.lower[0] == pytest.approx(math.log(2), rel=1e-14)
     # Eq. 14 of LambdaLoss, of the order 0, 2, 1.
     cost = (3 * (1 - 1 / math.log2(3)) + 0.5) / (3 + 1 / math.log2(3))
-    assert ndcg_cost([3.0, 2.0, 1.0], [0, 2, 1], [0, 3])[0] == pytest.approx(cost, rel=1e-14)
+    assert ndcg_cost([3.0, 2.0, 1.0], [0, 2, 1])[0] == pytest.approx(cost, rel=1e-14)
     expected = (1 / math.log2(3) + 0.5) / (1 + 1 / math.log2(3))
     assert ndcg.means[1] == pytest.approx(-math.log(expected), rel=1e-14)
 
@@ -179,13 +183,15 @@ def test_the_binary_sides_by_hand() -> None:
     "text", ["listnet", "listnet(target=softmax)", "xendcg(gamma=0.3)", "xendcg"]
 )
 def test_targets_are_read_off_the_gradient(text: str) -> None:
-    s, y, offsets = make_lists(5, "normal", "graded")
-    phi = targets_of(loss(text), s, y, offsets)
-    kept = TrainingLists.of(y, offsets).has_relevant
-    sums = [phi[a:b].sum() for a, b in itertools.pairwise(offsets)]
+    s, lists = make_lists(5, "normal", "graded")
+    phi = targets_of(loss(text), s, lists)
+    kept = has_relevant(lists)
+    sums = [phi[a:b].sum() for a, b in itertools.pairwise(lists.offsets)]
     np.testing.assert_allclose(np.array(sums)[kept], 1.0, rtol=1e-12)
-    value = -np.array([phi[a:b] @ _log_softmax(s[a:b]) for a, b in itertools.pairwise(offsets)])
-    np.testing.assert_allclose(value[kept], loss(text).bind(y, offsets).values(s)[kept], rtol=1e-12)
+    value = -np.array(
+        [phi[a:b] @ _log_softmax(s[a:b]) for a, b in itertools.pairwise(lists.offsets)]
+    )
+    np.testing.assert_allclose(value[kept], loss(text).bind(lists).values(s)[kept], rtol=1e-12)
 
 
 def _log_softmax(s: np.ndarray) -> np.ndarray:
@@ -261,7 +267,7 @@ def test_constants_by_brute_force() -> None:
         n = int(rng.integers(1, 8))
         s, y = rng.integers(-2, 3, n).astype(float), rng.integers(0, 4, n).astype(float)
         y[0] = max(y[0], 1.0)
-        bound = lambdaloss_bound(s, y, [0, n], loss(name, k=None))
+        bound = lambdaloss_bound(s, y, loss(name, k=None))
         order = np.lexsort((y, -s))
         rank = np.empty(n, int)
         rank[order] = np.arange(1, n + 1)
@@ -292,7 +298,7 @@ def test_the_printed_c2_of_arp_counts_each_document_against_itself() -> None:
     # ARP - C1 = sum |y_i - y_j| [s_i < s_j] + C3 + C2 is an equation; with the terms i = j in C2 it
     # is off by C1/2.
     y, s = np.array([2.0, 1.0, 1.0, 0.0]), np.array([0.0, 3.0, 1.0, 2.0])
-    bound = lambdaloss_bound(s, y, [0, 4], "arp-loss2(k=none)")
+    bound = lambdaloss_bound(s, y, "arp-loss2(k=none)")
     wrong = sum((y[i] - y[j]) * (s[i] < s[j]) for i in range(4) for j in range(4) if y[i] > y[j])
     arp = metric("arp").mean(s, y, [0, 4])
     c1, c2, c3 = (bound.constants[name][0] for name in ("C1", "C2", "C3"))
@@ -305,17 +311,17 @@ def test_the_printed_c2_of_arp_counts_each_document_against_itself() -> None:
 def test_with_a_cutoff_no_loss_is_above_the_cost_of_ndcg_at_k(name: str) -> None:
     # The one relevant document stands just below the cutoff and has lost everything; the loss
     # counts a part.
-    s, y, offsets = [1e-9, 0.0], [0, 1], [0, 2]
-    value = loss(name, k=1, mu=0.0).bind(y, offsets).values(s)[0]
-    cost = 1 - metric("ndcg@1").mean(s, y, offsets)
+    s, y = [1e-9, 0.0], [0, 1]
+    value = loss(name, k=1, mu=0.0).bind(y).values(s)[0]
+    cost = 1 - metric("ndcg@1").mean(s, y)
     assert cost == 1
     assert value == pytest.approx(
         1 / math.log2(3) if name == "ndcg-loss1" else 1 - 1 / math.log2(3)
     )
     # A discount that ends at the cutoff says the same as the metric.
     table = loss("lambdarank", k=None, discount=(1.0,))
-    assert ndcg_cost_bound(s, y, offsets, table).lower[0] == cost
-    assert ndcg_cost_bound(s, y, offsets, table).holds()
+    assert ndcg_cost_bound(s, y, table).lower[0] == cost
+    assert ndcg_cost_bound(s, y, table).holds()
 
 
 @pytest.mark.parametrize(
@@ -342,9 +348,9 @@ def test_with_a_cutoff_of_5_other_lists_show_it(
 def test_lambdarank_is_not_always_the_coarser_loss() -> None:
     # Its metric is never below the cost of NDCG, but at nearly equal scores the loss on it is the
     # smaller one.
-    s, y, offsets = [1e-9, 0.0, -1e-9], [0, 1, 0], [0, 3]
+    s, y = [1e-9, 0.0, -1e-9], [0, 1, 0]
     rank, ndcg = (
-        lambdaloss_bound(s, y, offsets, f"{name}(k=none)") for name in ("lambdarank", "ndcg-loss2")
+        lambdaloss_bound(s, y, f"{name}(k=none)") for name in ("lambdarank", "ndcg-loss2")
     )
     assert rank.lower[0] == pytest.approx(ndcg.lower[0])
     assert rank.upper[0] == pytest.approx(0.5, abs=1e-6)
@@ -357,9 +363,9 @@ def test_ndcg_loss2_alone_needs_discounts_whose_steps_shrink() -> None:
     subject = loss("ndcg-loss2", k=None, discount=(1.0, 1.0, 0.0))
     s, y = [3.0, 2.0, 1.0], [0, 0, 1]
     assert 1 - metric("ndcg", discount=(1.0, 1.0, 0.0)).mean(s, y, [0, 3]) == 1.0
-    assert ndcg_cost_bound(s, y, [0, 3], subject).upper[0] > 1.0  # here the farther document pays
+    assert ndcg_cost_bound(s, y, subject).upper[0] > 1.0  # here the farther document pays
     s, y = [3.0, 2.0, 1.0], [1, 0, 1]
-    assert not ndcg_cost_bound(s, y, [0, 3], subject).holds()
+    assert not ndcg_cost_bound(s, y, subject).holds()
 
 
 def test_the_soft_assignment_does_not_bound_the_expected_cost() -> None:
@@ -376,10 +382,10 @@ def test_the_soft_assignment_does_not_bound_the_expected_cost() -> None:
 
 def test_lists_without_anything_relevant_have_no_bound() -> None:
     for bound in (
-        xe_ndcg_bound([0.0, 1.0], [0, 0], [0, 2]),
-        softmax_mrr_bound([0.0, 1.0], [0, 0], [0, 2]),
-        lambdaloss_bound([0.0, 1.0], [0, 0], [0, 2], "lambdarank"),
-        lambdaloss_bound([], [], [0], "ndcg-loss2"),
+        xe_ndcg_bound([0.0, 1.0], [0, 0]),
+        softmax_mrr_bound([0.0, 1.0], [0, 0]),
+        lambdaloss_bound([0.0, 1.0], [0, 0], "lambdarank"),
+        lambdaloss_bound([], Lists.of([], [0]), "ndcg-loss2"),
     ):
         assert bound.holds()
         assert math.isnan(bound.margin)
@@ -392,13 +398,13 @@ def test_a_bound_that_is_broken_says_so() -> None:
     assert broken.margin == pytest.approx(-0.5 / 2.5)
     assert (
         repr(broken)
-        == "a >= b: 1.5 >= 1.25 on average over 2 queries, the smallest gap -0.5; fails"
+        == "a >= b: 1.5 >= 1.25 on average over 2 queries, the smallest gap -0.5; does not hold"
     )
 
 
 def test_every_kind_of_list_is_tried() -> None:
     # The strategies above would say nothing if their lists had no ties or no relevant documents.
     for kind in LABELS:
-        s, y, offsets = make_lists(1, "tied", kind)
+        s, lists = make_lists(1, "tied", kind)
         assert np.unique(s).size < s.size
-        assert (metric("ndcg").per_query(s, y, offsets) < 1).any()
+        assert (metric("ndcg").per_query(s, lists) < 1).any()

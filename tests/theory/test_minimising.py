@@ -81,13 +81,13 @@ def test_of_two_documents_the_series_goes_twice_as_far_as_newton() -> None:
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(lists(longest=20), st.sampled_from([1e-10, 1e-3, 1.0]))
 def test_claims_1_and_2(data: Scored, epsilon: float) -> None:
-    scores, _, offsets = data
-    damped = DampedSoftmax.of(scores, offsets, epsilon)
+    scores, lists = data
+    damped = DampedSoftmax.of(scores, lists.offsets, epsilon)
     smallest, gap = (
-        smallest_eigenvalue(scores, offsets, epsilon),
-        spectral_gap(scores, offsets, epsilon),
+        smallest_eigenvalue(scores, lists.offsets, epsilon),
+        spectral_gap(scores, lists.offsets, epsilon),
     )
-    for query, (start, stop) in enumerate(itertools.pairwise(offsets)):
+    for query, (start, stop) in enumerate(itertools.pairwise(lists.offsets)):
         if start == stop:
             assert np.isnan(smallest[query])
             assert np.isnan(gap[query])
@@ -172,7 +172,7 @@ def test_the_loss_may_rise_while_every_m_step_falls(
 ) -> None:
     # After the M-step the ranking is another one, and so are the weights: EM's argument does not
     # cover that.
-    trace = majorise_minimise(text, scores, labels, [0, len(scores)], iterations=1, steps=steps)
+    trace = majorise_minimise(text, scores, labels, iterations=1, steps=steps)
     assert (np.diff(trace.frozen[0, :, 0]) < 0).all()
     assert trace.objective[:, 0] == pytest.approx([before, after], abs=1e-3)
     assert trace.objective[1, 0] > trace.objective[0, 0] + 1e-3
@@ -180,7 +180,7 @@ def test_the_loss_may_rise_while_every_m_step_falls(
 
 def test_loss_and_metric_may_get_worse_together() -> None:
     trace = majorise_minimise(
-        "ndcg-loss2++(k=none)", [1.0, -3.0, 2.0, 0.0], [2, 0, 1, 0], [0, 4], iterations=6, steps=1
+        "ndcg-loss2++(k=none)", [1.0, -3.0, 2.0, 0.0], [2, 0, 1, 0], iterations=6, steps=1
     )
     assert (np.diff(trace.frozen, axis=1) < 0).all()
     assert trace.metric[1, 0] > trace.metric[2, 0]
@@ -194,10 +194,10 @@ def test_loss_and_metric_may_get_worse_together() -> None:
     st.sampled_from(["arp-loss2", "ndcg-loss2", "lambdarank"]),
 )
 def test_the_bound_holds_at_the_end_of_every_run(data: Scored, name: str) -> None:
-    _, labels, offsets = data
+    _, lists = data
     subject = loss(name, k=None)
     trace = majorise_minimise(subject, *data, iterations=2, steps=1)
-    bound = lambdaloss_bound(trace.scores, labels, offsets, subject)
+    bound = lambdaloss_bound(trace.scores, lists, subject)
     assert bound.holds()
     kept = ~np.isnan(bound.upper)
     constants = sum(bound.constants.values())
@@ -211,25 +211,25 @@ def test_the_bound_holds_at_the_end_of_every_run(data: Scored, name: str) -> Non
 )
 @pytest.mark.parametrize("assignment", ["hard", "soft"])
 def test_on_the_whole_it_converges_as_figure_5_shows(text: str, assignment: str) -> None:
-    scores, labels, offsets = make_lists(0, "normal", "graded", queries=100, longest=8)
+    scores, lists = make_lists(0, "normal", "graded", queries=100, longest=8)
     subject = loss(text, assignment=assignment)
-    trace = majorise_minimise(subject, scores, labels, offsets, iterations=6, steps=3)
-    assert np.nanmean(trace.metric[0]) == pytest.approx(
-        metric("ndcg").mean(scores, labels, offsets)
-    )
+    trace = majorise_minimise(subject, scores, lists, iterations=6, steps=3)
+    assert np.nanmean(trace.metric[0]) == pytest.approx(metric("ndcg").mean(scores, lists))
     assert np.nanmean(trace.metric[0]) < 0.8
     assert np.nanmean(trace.metric[-1]) > 0.999
     assert trace.objective[-1].mean() < 0.01 * trace.objective[0].mean()
 
 
 def test_the_trace_does_not_depend_on_the_other_queries() -> None:
-    scores, labels, offsets = make_lists(2, "tied", "graded", queries=10, longest=5)
-    together = majorise_minimise("ndcg-loss2(k=none)", scores, labels, offsets, iterations=3)
+    scores, lists = make_lists(2, "tied", "graded", queries=10, longest=5)
+    together = majorise_minimise("ndcg-loss2(k=none)", scores, lists, iterations=3)
     for query in range(10):
-        rows = slice(offsets[query], offsets[query + 1])
-        size = offsets[query + 1] - offsets[query]
+        rows = slice(lists.offsets[query], lists.offsets[query + 1])
         alone = majorise_minimise(
-            "ndcg-loss2(k=none)", scores[rows], labels[rows], [0, size], iterations=3
+            "ndcg-loss2(k=none)",
+            scores[rows],
+            lists.labels[rows],
+            iterations=3,
         )
         np.testing.assert_allclose(
             alone.objective[:, 0], together.objective[:, query], rtol=1e-9, atol=1e-12
@@ -237,7 +237,7 @@ def test_the_trace_does_not_depend_on_the_other_queries() -> None:
 
 
 def test_no_iterations_say_where_one_is() -> None:
-    trace = majorise_minimise("lambdarank", [1.0, 0.0], [0, 1], [0, 2], iterations=0)
+    trace = majorise_minimise("lambdarank", [1.0, 0.0], [0, 1], iterations=0)
     assert (trace.objective.shape, trace.frozen.shape) == ((1, 1), (0, 6, 1))
 
 

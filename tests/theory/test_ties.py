@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from tautrank.data import Lists
 from tautrank.losses import loss
-from tautrank.losses.base import TrainingLists
 from tautrank.metrics import METRICS, metric
 from tautrank.theory import consistent_smoothing, smoothed_metric, smoothing_limit, ties
+from tautrank.theory.softrank_bounds import Noise
 from tests.theory_lists import Scored, lists, make_lists
 
 many = settings(max_examples=40, deadline=None, derandomize=True)
@@ -27,18 +28,17 @@ def phi(x: float) -> float:
     return 0.5 * math.erfc(-x / math.sqrt(2))
 
 
-def flipped_pairs(s, y, offsets, sigma, mu) -> np.ndarray:
-    known = TrainingLists.of(y, offsets)
-    sigmas, mus = (
-        np.broadcast_to(np.asarray(each, float), known.sizes.shape).copy() for each in (sigma, mu)
-    )
-    return ties.flipped_pairs(np.asarray(s, float), known, sigmas, mus)
+def flipped_pairs(scores, lists: Lists, sigma, mu) -> np.ndarray:
+    """The expected number of flipped pairs of each query, for one noise or one per query."""
+    noise = Noise(*(np.broadcast_to(np.asarray(x, float), lists.n_queries) for x in (sigma, mu)))
+    return ties.flipped_pairs(np.asarray(scores, float), lists, noise)
 
 
 def tied(seed: int, queries: int = 50, longest: int = 8) -> Scored:
     """Lists of a few distinct scores, so that most documents are tied."""
-    _, y, offsets = make_lists(seed, "tied", "graded", queries=queries, longest=longest)
-    return np.random.default_rng(seed).integers(0, 3, y.size).astype(np.float64), y, offsets
+    _, lists = make_lists(seed, "tied", "graded", queries=queries, longest=longest)
+    scores = np.random.default_rng(seed).integers(0, 3, lists.n_documents).astype(np.float64)
+    return scores, lists
 
 
 # The limit, exactly
@@ -105,7 +105,6 @@ def test_the_limit_against_every_order_of_a_small_tie(labels: list[float], mu: f
     # first ones.
     s = np.array([1.0, *[0.0] * len(labels), -1.0])
     y = np.array([0.0, *labels, 2.0])
-    offsets = [0, y.size]
     chances = order_probabilities(labels, mu)
     assert sum(chances.values()) == pytest.approx(1.0, abs=1e-9)
     for judge in ("ndcg", "dcg@2"):
@@ -114,32 +113,30 @@ def test_the_limit_against_every_order_of_a_small_tie(labels: list[float], mu: f
             ranked = np.array([10.0, *[0.0] * len(labels), -10.0])
             for place, document in enumerate(order):
                 ranked[1 + document] = -float(place)
-            exact += chance * metric(judge).mean(ranked, y, offsets)
-        assert smoothing_limit(s, y, offsets, judge, mu=mu).value[0] == pytest.approx(
-            exact, abs=1e-8
-        )
+            exact += chance * metric(judge).mean(ranked, y)
+        assert smoothing_limit(s, y, judge, mu=mu).value[0] == pytest.approx(exact, abs=1e-8)
 
 
 def test_the_limit_of_a_pair_in_closed_form() -> None:
     step = 1 - 1 / math.log2(3)
     for mu in (0.0, 0.1, 1.0, 5.0):
-        found = smoothing_limit([0.0, 0.0], [1, 0], [0, 2], mu=mu)
+        found = smoothing_limit([0.0, 0.0], [1, 0], mu=mu)
         assert found.bias[0] == pytest.approx(step * phi(-mu / math.sqrt(2)), abs=1e-12)
         assert found.share[0] == pytest.approx(2 * phi(-mu / math.sqrt(2)), abs=1e-12)
     # Long ties are as exact.
     y = np.random.default_rng(0).integers(0, 5, 300).astype(float)
-    found = smoothing_limit(np.zeros(300), y, [0, 300], mu=0.0)
+    found = smoothing_limit(np.zeros(300), y, mu=0.0)
     assert found.value[0] == pytest.approx(found.expected[0], abs=1e-12)
 
 
 def test_where_no_tie_matters_there_is_no_share() -> None:
     found = smoothing_limit(
-        [2.0, 1.0, 5.0, 5.0, 1.0, 1.0], [1, 0, 1, 1, 0, 0], [0, 2, 4, 6], mu=0.1
+        [2.0, 1.0, 5.0, 5.0, 1.0, 1.0], Lists.of([1, 0, 1, 1, 0, 0], [0, 2, 4, 6]), mu=0.1
     )
     assert np.isnan(found.share).all()
     np.testing.assert_allclose(found.bias, [0.0, 0.0, np.nan], atol=1e-12)
     np.testing.assert_array_equal(found.standard_error, [0.0, 0.0, np.nan])
-    assert smoothing_limit([], [], [0], mu=1.0).value.size == 0
+    assert smoothing_limit([], Lists.of([], [0]), mu=1.0).value.size == 0
 
 
 # From draws
@@ -147,23 +144,23 @@ def test_where_no_tie_matters_there_is_no_share() -> None:
 
 @pytest.mark.parametrize("name", RANKINGS)
 def test_both_limits_for_every_metric(name: str) -> None:
-    s, y, offsets = tied(3, queries=40, longest=6)
+    s, lists = tied(3, queries=40, longest=6)
     judge = metric(name)
-    soft = smoothed_metric(s, y, offsets, judge, sigma=0.0, mu=0.0, draws=800)
+    soft = smoothed_metric(s, lists, judge, sigma=0.0, mu=0.0, draws=800)
     kept = ~np.isnan(soft.worst)
     z = (soft.value - soft.expected)[kept] / np.maximum(soft.standard_error[kept], 1e-12)
     close = np.abs((soft.value - soft.expected)[kept]) < 1e-9
     assert (np.abs(z) < 5)[~close].all()
-    hard = smoothed_metric(s, y, offsets, judge, sigma=0.0, mu=12.0, draws=100)
+    hard = smoothed_metric(s, lists, judge, sigma=0.0, mu=12.0, draws=100)
     np.testing.assert_allclose(hard.value[kept], hard.worst[kept], atol=1e-12)
     assert (hard.standard_error[kept] <= 1e-9).all()
 
 
 def test_draws_agree_with_the_exact_limit_and_know_their_error() -> None:
-    s, y, offsets = tied(5, queries=300, longest=6)
+    s, lists = tied(5, queries=300, longest=6)
     for mu in (0.1, 1.0):
-        drawn = smoothed_metric(s, y, offsets, sigma=0.0, mu=mu, draws=400, seed=int(10 * mu))
-        exact = smoothing_limit(s, y, offsets, mu=mu)
+        drawn = smoothed_metric(s, lists, sigma=0.0, mu=mu, draws=400, seed=int(10 * mu))
+        exact = smoothing_limit(s, lists, mu=mu)
         uncertain = drawn.standard_error > 0
         z = (drawn.value - exact.value)[uncertain] / drawn.standard_error[uncertain]
         assert abs(z.mean()) < 5 / math.sqrt(z.size)
@@ -171,10 +168,10 @@ def test_draws_agree_with_the_exact_limit_and_know_their_error() -> None:
 
 
 def test_a_small_sigma_is_near_its_limit_and_a_large_one_is_not() -> None:
-    s, y, offsets = tied(6, queries=100, longest=6)
-    limit = smoothing_limit(s, y, offsets, mu=0.5)
+    s, lists = tied(6, queries=100, longest=6)
+    limit = smoothing_limit(s, lists, mu=0.5)
     for sigma, near in ((1e-3, True), (3.0, False)):
-        found = smoothed_metric(s, y, offsets, sigma=sigma, mu=0.5, draws=300)
+        found = smoothed_metric(s, lists, sigma=sigma, mu=0.5, draws=300)
         difference = np.nanmean(found.value - limit.value)
         error = math.sqrt(np.nansum(found.standard_error**2)) / np.count_nonzero(
             ~np.isnan(found.value)
@@ -183,9 +180,9 @@ def test_a_small_sigma_is_near_its_limit_and_a_large_one_is_not() -> None:
 
 
 def test_seeds() -> None:
-    s, y, offsets = tied(7, queries=2000, longest=9)
+    s, lists = tied(7, queries=2000, longest=9)
     found = [
-        smoothed_metric(s, y, offsets, sigma=0.0, mu=0.1, draws=65, seed=seed).value
+        smoothed_metric(s, lists, sigma=0.0, mu=0.1, draws=65, seed=seed).value
         for seed in (1, 1, 2)
     ]
     np.testing.assert_array_equal(found[0], found[1])
@@ -193,13 +190,13 @@ def test_seeds() -> None:
 
 
 def test_the_loss_is_minus_the_smoothed_metric() -> None:
-    s, y, offsets = tied(8, queries=60, longest=6)
+    s, lists = tied(8, queries=60, longest=6)
     values = (
         loss("stochasticrank", metric="ndcg@3", sigma=0.7, mu=0.4, samples=2000)
-        .bind(y, offsets)
+        .bind(lists)
         .values(s)
     )
-    found = smoothed_metric(s, y, offsets, "ndcg@3", sigma=0.7, mu=0.4, draws=2000)
+    found = smoothed_metric(s, lists, "ndcg@3", sigma=0.7, mu=0.4, draws=2000)
     kept = ~np.isnan(found.value)
     error = np.sqrt(2.0) * found.standard_error[kept]
     z = (-values - found.value)[kept] / np.maximum(error, 1e-12)
@@ -209,11 +206,11 @@ def test_the_loss_is_minus_the_smoothed_metric() -> None:
 def test_softrank_is_no_smoothed_ndcg_where_three_are_tied() -> None:
     # Its contests are independent: three tied documents have the ranks of two coins, not a third
     # each.
-    y, offsets = [1, 0, 0], [0, 3]
-    soft = 1 - loss("softrank", sigma=1e-6).bind(y, offsets).values([0.0, 0.0, 0.0])[0]
+    y = [1, 0, 0]
+    soft = 1 - loss("softrank", sigma=1e-6).bind(y).values([0.0, 0.0, 0.0])[0]
     discounts = np.array([1.0, 1 / math.log2(3), 0.5])
     assert soft == pytest.approx(np.array([0.25, 0.5, 0.25]) @ discounts, abs=1e-9)
-    assert smoothing_limit([0.0] * 3, y, offsets, mu=0.0).value[0] == pytest.approx(
+    assert smoothing_limit([0.0] * 3, y, mu=0.0).value[0] == pytest.approx(
         discounts.mean(), abs=1e-12
     )
 
@@ -224,58 +221,61 @@ def test_softrank_is_no_smoothed_ndcg_where_three_are_tied() -> None:
 @many
 @given(st.integers(0, 2**32), st.floats(0.0, 3.0), st.sampled_from([0.0, 0.1, 1.0]))
 def test_flipped_pairs_against_a_double_loop(seed: int, mu: float, sigma: float) -> None:
-    s, y, offsets = tied(seed, queries=20)
-    found = flipped_pairs(s, y, offsets, sigma=sigma, mu=mu)
-    for q, (start, stop) in enumerate(itertools.pairwise(offsets)):
+    s, lists = tied(seed, queries=20)
+    found = flipped_pairs(s, lists, sigma=sigma, mu=mu)
+    for q, (start, stop) in enumerate(itertools.pairwise(lists.offsets)):
         total = 0.0
         for i in range(start, stop):
             for j in range(start, stop):
                 # i above j in the worst order
-                if y[i] == y[j] or not (s[i] > s[j] or (s[i] == s[j] and y[i] < y[j])):
+                if lists.labels[i] == lists.labels[j] or not (
+                    s[i] > s[j] or (s[i] == s[j] and lists.labels[i] < lists.labels[j])
+                ):
                     continue
                 if sigma > 0:
-                    total += phi(-((s[i] - s[j]) / sigma - mu * (y[i] - y[j])) / math.sqrt(2))
+                    total += phi(
+                        -((s[i] - s[j]) / sigma - mu * (lists.labels[i] - lists.labels[j]))
+                        / math.sqrt(2)
+                    )
                 elif s[i] == s[j]:
-                    total += phi(mu * (y[i] - y[j]) / math.sqrt(2))
+                    total += phi(mu * (lists.labels[i] - lists.labels[j]) / math.sqrt(2))
         assert found[q] == pytest.approx(total, abs=1e-12)
 
 
 @many
 @given(st.integers(0, 2**32), st.sampled_from([0.5, 0.05, 1e-4]))
 def test_theorem_1_with_numbers(seed: int, precision: float) -> None:
-    s, y, offsets = tied(seed, queries=20, longest=6)
-    mu, sigma = consistent_smoothing(s, y, offsets, precision)
+    s, lists = tied(seed, queries=20, longest=6)
+    mu, sigma = consistent_smoothing(s, lists, precision)
     finite = np.minimum(sigma, 1e6)
-    flips = flipped_pairs(s, y, offsets, sigma=finite, mu=mu)
+    flips = flipped_pairs(s, lists, sigma=finite, mu=mu)
     assert (flips <= precision + 1e-9).all()
     # And at any smaller sigma.
     for share in (0.5, 1e-3):
-        assert (flipped_pairs(s, y, offsets, sigma=share * finite, mu=mu) <= precision + 1e-9).all()
+        assert (flipped_pairs(s, lists, sigma=share * finite, mu=mu) <= precision + 1e-9).all()
     # Neither is smaller than it must be.
-    short = (mu > 0) & (flipped_pairs(s, y, offsets, sigma=0.0, mu=0.99 * mu) <= precision / 2)
+    short = (mu > 0) & (flipped_pairs(s, lists, sigma=0.0, mu=0.99 * mu) <= precision / 2)
     assert not short.any()
     wide = np.isfinite(sigma)
-    assert (flipped_pairs(s, y, offsets, sigma=1.05 * finite, mu=mu)[wide] > precision / 2).all()
+    assert (flipped_pairs(s, lists, sigma=1.05 * finite, mu=mu)[wide] > precision / 2).all()
 
 
 def test_theorem_1_on_the_loss_itself() -> None:
-    s, y, offsets = tied(11, queries=40, longest=6)
-    mu = float(consistent_smoothing(s, y, offsets, 1e-7).mu.max())
-    sigma = float(consistent_smoothing(s, y, offsets, 1e-7, least_mu=mu).sigma.min())
+    s, lists = tied(11, queries=40, longest=6)
+    mu = float(consistent_smoothing(s, lists, 1e-7).mu.max())
+    sigma = float(consistent_smoothing(s, lists, 1e-7, least_mu=mu).sigma.min())
     for name in ("ndcg", "err", "mrr", "dcg@2"):
         near = (
-            loss("stochasticrank", metric=name, mu=mu, sigma=sigma, samples=8)
-            .bind(y, offsets)
-            .values(s)
+            loss("stochasticrank", metric=name, mu=mu, sigma=sigma, samples=8).bind(lists).values(s)
         )
-        worst = metric(name).per_query(s, y, offsets)
+        worst = metric(name).per_query(s, lists)
         np.testing.assert_allclose(-near[~np.isnan(worst)], worst[~np.isnan(worst)], atol=1e-12)
 
 
 def test_a_shift_turns_round_what_was_in_order_unless_sigma_is_small() -> None:
     # Theorem 1 needs sigma mu -> 0: scores 1 apart and labels 4 apart flip from sigma mu = 1/4 on.
-    s, y, offsets = [1.0, 0.0], [4, 0], [0, 2]
-    wrong = [flipped_pairs(s, y, offsets, sigma=0.1, mu=mu)[0] for mu in (0.0, 2.0, 2.5, 3.0, 9.0)]
+    s, y = [1.0, 0.0], [4, 0]
+    wrong = [flipped_pairs(s, Lists.of(y), sigma=0.1, mu=mu)[0] for mu in (0.0, 2.0, 2.5, 3.0, 9.0)]
     assert wrong[0] < 1e-11
     assert wrong[2] == pytest.approx(0.5)
     assert wrong[4] > 1 - 1e-9
@@ -284,12 +284,10 @@ def test_a_shift_turns_round_what_was_in_order_unless_sigma_is_small() -> None:
 
 def test_how_large_mu_must_be() -> None:
     # The default of 0.1 leaves nearly all of the bias of a pair of neighbouring labels.
-    assert smoothing_limit([0.0, 0.0], [1, 0], [0, 2], mu=0.1).share[0] == pytest.approx(
-        0.9436, abs=1e-4
-    )
+    assert smoothing_limit([0.0, 0.0], [1, 0], mu=0.1).share[0] == pytest.approx(0.9436, abs=1e-4)
     # A bias of 0.01 for one relevant document tied with n others; a long tie needs less: from the
     # middle of it to its end NDCG changes little.
     pair = -math.sqrt(2) * stats.norm.ppf(0.01 / (1 - 1 / math.log2(3)))
     for n, mu in ((1, pair), (10, 2.1), (100, 1.3)):
-        found = smoothing_limit(np.zeros(n + 1), np.r_[1.0, np.zeros(n)], [0, n + 1], mu=mu)
+        found = smoothing_limit(np.zeros(n + 1), np.r_[1.0, np.zeros(n)], mu=mu)
         assert found.bias[0] == pytest.approx(0.01, abs=1e-9 if n == 1 else 1e-3)

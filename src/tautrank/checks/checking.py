@@ -18,8 +18,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 from tautrank.arrays import F64
 from tautrank.checks.conditions import always_applies, labels_end_before
 from tautrank.checks.samples import short_lists
+from tautrank.data import Lists
 from tautrank.losses import Loss
-from tautrank.losses.base import TrainingLists
 from tautrank.theory.theorem import Condition
 
 HOLDS = "holds"
@@ -28,10 +28,13 @@ REFUTED = "refuted"
 MEASURED = "measured"
 DOES_NOT_APPLY = "does not apply"
 
-Counterexamples: TypeAlias = Callable[[Any, F64, TrainingLists], Iterable[str]]
+Counterexamples: TypeAlias = Callable[[Any, F64, Lists], Iterable[str]]
 """From a loss, scores and lists to counterexamples in sentences; only the first is asked for."""
 
-Number: TypeAlias = Callable[[Any, F64, TrainingLists], tuple[float, str]]
+Sample: TypeAlias = Callable[[F64, Lists], tuple[F64, Lists]]
+"""From scores and lists to those of some queries."""
+
+Number: TypeAlias = Callable[[Any, F64, Lists], tuple[float, str]]
 """From a loss, scores and lists to a number and a sentence about it."""
 
 # A margin this far below 0 is rounding.
@@ -97,15 +100,15 @@ class Check(ABC):
 
     name: str
     statement: str
-    examine: Callable[[Any, F64, TrainingLists], Any]
+    examine: Callable[[Any, F64, Lists], Any]
     unless: Condition = always_applies
     on: Literal["data", "synthetic", "both"] = "data"
     once: bool = False
-    sample: Callable[[F64, TrainingLists], tuple[F64, TrainingLists]] | None = None
+    sample: Sample | None = None
 
     kind: ClassVar[str]
 
-    def outcome(self, loss: Loss, scores: F64, lists: TrainingLists) -> Outcome:
+    def outcome(self, loss: Loss, scores: F64, lists: Lists) -> Outcome:
         """Check a loss at given scores.
 
         Args:
@@ -115,7 +118,7 @@ class Check(ABC):
 
         >>> import numpy as np
         >>> from tautrank.losses import loss
-        >>> lists = TrainingLists.of([0, 1], [0, 2])
+        >>> lists = Lists.of([0, 1])
         >>> CHECKS["xe-ndcg"].outcome(loss("listnet"), np.array([1.0, 0.0]), lists)
         xe-ndcg does not apply: it is about xendcg without noise
         """
@@ -135,7 +138,7 @@ class Check(ABC):
         return outcome._replace(queries=lists.sizes.size)
 
     @abstractmethod
-    def _examined(self, loss: Loss, scores: F64, lists: TrainingLists) -> Outcome:
+    def _examined(self, loss: Loss, scores: F64, lists: Lists) -> Outcome:
         """Return the outcome for a loss and lists to which the check applies."""
 
     def rank(self, outcome: Outcome) -> tuple[int, float]:
@@ -162,7 +165,7 @@ class Law(Check):
 
     kind = "law"
 
-    def _examined(self, loss: Loss, scores: F64, lists: TrainingLists) -> Outcome:
+    def _examined(self, loss: Loss, scores: F64, lists: Lists) -> Outcome:
         for counterexample in self.examine(loss, scores, lists):
             return Outcome(self.name, BROKEN, counterexample)
         return Outcome(self.name, HOLDS)
@@ -185,7 +188,7 @@ class Theorem(Check):
 
     kind = "theorem"
 
-    def _examined(self, loss: Loss, scores: F64, lists: TrainingLists) -> Outcome:
+    def _examined(self, loss: Loss, scores: F64, lists: Lists) -> Outcome:
         margin, detail = self.examine(loss, scores, lists)
         if margin >= -_ROUNDING:
             status = HOLDS
@@ -211,7 +214,7 @@ class Measurement(Check):
 
     kind = "measurement"
 
-    def _examined(self, loss: Loss, scores: F64, lists: TrainingLists) -> Outcome:
+    def _examined(self, loss: Loss, scores: F64, lists: Lists) -> Outcome:
         value, detail = self.examine(loss, scores, lists)
         return Outcome(self.name, MEASURED, detail, value=value)
 
@@ -248,12 +251,12 @@ def law(
     >>> @law("positive")
     ... def positive(loss, scores, lists):
     ...     '''the loss is never below 0'''
-    ...     for value in loss.bind(lists.labels, lists.offsets).values(scores):
+    ...     for value in loss.bind(lists).values(scores):
     ...         if value < 0:
     ...             yield f"a value is {value:g}"
     >>> import numpy as np
     >>> from tautrank.losses import loss
-    >>> CHECKS["positive"].outcome(loss("mse"), np.array([2.0]), TrainingLists.of([1], [0, 1]))
+    >>> CHECKS["positive"].outcome(loss("mse"), np.array([2.0]), Lists.of([1]))
     positive holds
     >>> del CHECKS["positive"]
     """
@@ -268,11 +271,11 @@ def theorem(name: str, statement: str = "", **options: Any) -> Callable[[Number]
     >>> @theorem("positive")
     ... def positive(loss, scores, lists):
     ...     '''the loss is never below 0'''
-    ...     least = float(loss.bind(lists.labels, lists.offsets).values(scores).min())
+    ...     least = float(loss.bind(lists).values(scores).min())
     ...     return least, f"the smallest value is {least:g}"
     >>> import numpy as np
     >>> from tautrank.losses import loss
-    >>> CHECKS["positive"].outcome(loss("mse"), np.array([2.0]), TrainingLists.of([1], [0, 1]))
+    >>> CHECKS["positive"].outcome(loss("mse"), np.array([2.0]), Lists.of([1]))
     positive holds: the smallest value is 0.5
     >>> del CHECKS["positive"]
     """
@@ -288,11 +291,11 @@ def measurement(name: str, statement: str = "", **options: Any) -> Callable[[Num
     >>> @measurement("largest-value", reported="largest")
     ... def largest_value(loss, scores, lists):
     ...     '''the largest value of a query'''
-    ...     values = loss.bind(lists.labels, lists.offsets).values(scores)
+    ...     values = loss.bind(lists).values(scores)
     ...     return float(values.max()), f"in query {values.argmax()}"
     >>> import numpy as np
     >>> from tautrank.losses import loss
-    >>> CHECKS["largest-value"].outcome(loss("mse"), np.array([2.0]), TrainingLists.of([1], [0, 1]))
+    >>> CHECKS["largest-value"].outcome(loss("mse"), np.array([2.0]), Lists.of([1]))
     largest-value 0.5: in query 0
     >>> del CHECKS["largest-value"]
     """

@@ -10,8 +10,8 @@ import dataclasses
 import itertools
 import pickle
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,11 +19,13 @@ from tautrank.arrays import F64, Bools, Floats, query_and_document
 from tautrank.checks.checking import law
 from tautrank.checks.conditions import labels_end_before
 from tautrank.checks.samples import some_lists, synthetic_lists
+from tautrank.data import Lists
 from tautrank.kernels.threads import small_shares
-from tautrank.losses.base import REGISTRY, Loss, Objective, TrainingLists
+from tautrank.losses.base import REGISTRY, Loss, Objective
 from tautrank.losses.stochastic import SmoothedLoss
 from tautrank.metrics.ordering import query_sums
 from tautrank.theory.lipschitz import WIDTH, differences, slopes_at_kinks
+from tautrank.theory.theorem import float_labels, has_relevant
 
 Results = dict[str, Floats]
 """A loss's ``gradient``, ``hessian`` and ``value``, or some of them."""
@@ -42,7 +44,7 @@ _LONG_TRIAL = 2_000
 _MOST_SECONDS = 600.0
 # Parameters that take the random numbers out of a loss of this library, one after the other until
 # none are left.
-_SETTLED: dict[str, Any] = {
+_WITHOUT_CHANCE: dict[str, Any] = {
     "noise": None,
     "assignment": "hard",
     "extend": "all",
@@ -51,103 +53,168 @@ _SETTLED: dict[str, Any] = {
     "spread": 0.0,
 }
 
-_EXTREMES: dict[str, tuple[list[float], list[float]]] = {
-    "scores 1e6 apart": ([1e6, 0.0, -1e6, 5e5, 2e6], [0, 1, 2, 0, 3]),
-    "scores 1e6 apart, upside down": ([-1e6, 0.0, 1e6, -5e5, 2e6], [0, 1, 2, 0, 3]),
-    "two groups of scores 1e6 apart": ([1e6, 1e6, 0.0, 0.0, 0.0], [1, 0, 4, 0, 3]),
-    "equal scores": ([0.0, 0.0, 0.0, 0.0], [3, 0, 1, 1]),
-    "equal labels": ([0.5, -1.0, 2.0], [2, 2, 2]),
-    "scores some hundreds apart": (
-        [300.0, -250.0, 100.0, 41.0, 39.0, -41.0, 0.0],
-        [0, 1, 2, 3, 4, 1, 0],
+
+class _Extreme(NamedTuple):
+    """A list at which a loss may overflow."""
+
+    scores: list[float]
+    labels: list[float]
+
+
+_EXTREMES = {
+    "scores 1e6 apart": _Extreme([1e6, 0.0, -1e6, 5e5, 2e6], [0, 1, 2, 0, 3]),
+    "scores 1e6 apart, upside down": _Extreme([-1e6, 0.0, 1e6, -5e5, 2e6], [0, 1, 2, 0, 3]),
+    "two groups of scores 1e6 apart": _Extreme([1e6, 1e6, 0.0, 0.0, 0.0], [1, 0, 4, 0, 3]),
+    "equal scores": _Extreme([0.0, 0.0, 0.0, 0.0], [3, 0, 1, 1]),
+    "equal labels": _Extreme([0.5, -1.0, 2.0], [2, 2, 2]),
+    "scores some hundreds apart": _Extreme(
+        [300.0, -250.0, 100.0, 41.0, 39.0, -41.0, 0.0], [0, 1, 2, 3, 4, 1, 0]
     ),
-    "a single document": ([3.0], [4]),
-    "a single document that is not relevant": ([3.0], [0]),
+    "a single document": _Extreme([3.0], [4]),
+    "a single document that is not relevant": _Extreme([3.0], [0]),
 }
 
 
 # Conditions
 
 
-def _no_derivative(loss: Loss, *_: Any) -> str | None:
+def _no_derivative(loss: Loss, scores: F64, lists: Lists) -> str | None:
     return None if loss.gradient_is_derivative else "its gradient is not meant to be a derivative"
 
 
-def _sees_scores(loss: Loss, *_: Any) -> str | None:
+def _sees_scores(loss: Loss, scores: F64, lists: Lists) -> str | None:
     return None if loss.ignores_shifts else "it is meant to depend on the scores themselves"
 
 
-def _places_matter(loss: Loss, *_: Any) -> str | None:
+def _places_matter(loss: Loss, scores: F64, lists: Lists) -> str | None:
     if getattr(loss, "extend", None) == "static":
         return "it chooses among ties by their places"
-    return "its random numbers belong to places" if _settled(loss).is_random else None
+    if _without_chance(loss).is_random:
+        return "its random numbers belong to places"
+    return None
 
 
-def _not_registered(loss: Loss, *_: Any) -> str | None:
-    return None if REGISTRY.get(getattr(loss, "name", "")) is type(loss) else "it is not registered"
+def _not_registered(loss: Loss, scores: F64, lists: Lists) -> str | None:
+    is_registered = REGISTRY.get(getattr(loss, "name", "")) is type(loss)
+    return None if is_registered else "it is not registered"
 
 
-def _no_zero_sum(loss: Loss, *_: Any) -> str | None:
+def _no_zero_sum(loss: Loss, scores: F64, lists: Lists) -> str | None:
     if loss.gradient_is_derivative and loss.ignores_shifts:
         return None
     return "it is about derivatives of losses that ignore shifts"
+
+
+def _no_large_labels(loss: Loss, scores: F64, lists: Lists) -> str | None:
+    return labels_end_before(loss, 1000.0)
 
 
 # Laws
 
 
 @law("runs")
-def _runs(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
+def _runs(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """the loss returns a gradient, a hessian and a value for ordinary lists"""
-    for name, part in results(_bound(loss, lists), scores).items():
+    for name, values in results(_bound(loss, lists), scores).items():
         expected = lists.sizes.shape if name == "value" else scores.shape
-        if np.shape(part) != expected:
-            yield f"its {name} has the shape {np.shape(part)}; expected {expected}"
+        if np.shape(values) != expected:
+            yield f"its {name} has the shape {np.shape(values)}; expected {expected}"
 
 
 @law("derivative", unless=_no_derivative, on="both", sample=some_lists)
-def _derivative(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
+def _derivative(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """the gradient is the derivative of the loss, with its weights, targets and noise held fixed"""
-    step, longest = 3, lists.longest
-    places = sorted(
-        set(np.linspace(0, longest - 1, min(longest, _MOST_PLACES)).astype(int).tolist())
-    )
-    tried = np.isin(np.arange(scores.size) - lists.offsets[lists.query], places)
+    step = 3
     objective = _bound(loss, lists)
+    gradient = objective.gradients(scores, step)[0]
     function = objective.frozen(scores, step).values
-    grad = objective.gradients(scores, step)[0]
-
-    def slopes_within(width: float) -> F64:
-        return differences(function, scores, lists.offsets, (-width, width), places)
-
-    def too_far(slopes: F64, rounding: F64 | float = 0.0) -> Bools:
-        return ~(np.abs(grad - slopes) <= np.maximum(1e-8, rounding) + 1e-6 * np.abs(slopes))
-
-    def rounding(width: float) -> F64:
-        return 10.0 * np.finfo(np.float64).eps / width * np.abs(function(scores))[lists.query]
-
-    slopes = slopes_within(WIDTH)
-    wrong = tried & too_far(slopes)
-    if wrong.any():
-        # Next to a large value the difference of a narrow step is rounding; of two wide ones,
-        # curvature cancels.
-        slopes = (4.0 * slopes_within(_WIDE) - slopes_within(2.0 * _WIDE)) / 3.0
-        wrong &= too_far(slopes, rounding(_WIDE))
-    if wrong.any():
-        low, high = slopes_at_kinks(function, scores, lists.offsets, places)
-        allowed = 1e-8 + 1e-6 * np.abs(slopes) + rounding(_WIDE)
-        wrong &= ~((grad >= low - allowed) & (grad <= high + allowed))
-    if wrong.any():
+    slopes_of = _Slopes(function, scores, lists, _places(lists))
+    slopes = slopes_of.by_differences(WIDTH)
+    is_wrong = slopes_of.are_taken() & _differ(gradient, slopes)
+    if is_wrong.any():
+        # Next to a large value the difference of a narrow step is rounding.
+        slopes = slopes_of.by_wide_differences()
+        is_wrong &= _differ(gradient, slopes, slopes_of.rounding(_WIDE))
+    if is_wrong.any():
+        low, high = slopes_of.at_kinks()
+        tolerance = 1e-8 + 1e-6 * np.abs(slopes)
+        tolerance += slopes_of.rounding(_WIDE)
+        is_above = gradient >= low - tolerance
+        is_below = gradient <= high + tolerance
+        is_wrong &= ~(is_above & is_below)
+    if is_wrong.any():
         # A kink may also be within the step: then a far narrower one shows another slope.
-        narrow, error = slopes_within(_NARROW), rounding(_NARROW)
-        wrong &= too_far(narrow, error) | ~(np.abs(narrow - slopes_within(WIDTH)) > 100.0 * error)
-    if wrong.any():
-        at = int(np.argmax(np.where(wrong, np.abs(grad - slopes), -np.inf)))
-        yield f"{_where('gradient', at, lists)} is {grad[at]:.6g}; expected {slopes[at]:.6g}, the slope of the loss"
+        narrow = slopes_of.by_differences(_NARROW)
+        error = slopes_of.rounding(_NARROW)
+        change = np.abs(narrow - slopes_of.by_differences(WIDTH))
+        has_kink = change > 100.0 * error
+        is_wrong &= _differ(gradient, narrow, error) | ~has_kink
+    if is_wrong.any():
+        worst = int(np.argmax(np.where(is_wrong, np.abs(gradient - slopes), -np.inf)))
+        spot = _spot("gradient", worst, lists)
+        expected = f"{slopes[worst]:.6g}, the slope of the loss"
+        yield f"{spot} is {gradient[worst]:.6g}; expected {expected}"
+
+
+def _places(lists: Lists) -> list[int]:
+    """Return the places of a list at which losses are differentiated: all, or some far apart."""
+    n_places = min(lists.longest, _MOST_PLACES)
+    places = np.linspace(0, lists.longest - 1, n_places).astype(int)
+    return sorted(set(places.tolist()))
+
+
+def _differ(gradient: Floats, slopes: F64, rounding: F64 | float = 0.0) -> Bools:
+    """Return where gradient and slopes are further apart than differences are exact."""
+    tolerance = np.maximum(1e-8, rounding) + 1e-6 * np.abs(slopes)
+    # NaN differs from everything.
+    return ~(np.abs(gradient - slopes) <= tolerance)
+
+
+class _Slopes(NamedTuple):
+    """The slopes of a function at some scores, by finite differences.
+
+    Attributes:
+        function: from scores to one value per query.
+        scores: where to differentiate.
+        lists: the lists.
+        places: the places of each list at which to differentiate.
+    """
+
+    function: Callable[[F64], F64]
+    scores: F64
+    lists: Lists
+    places: list[int]
+
+    def are_taken(self) -> Bools:
+        """Return whether a slope is taken at each document."""
+        first = self.lists.offsets[self.lists.query]
+        place_in_list = np.arange(self.scores.size) - first
+        return np.isin(place_in_list, self.places)
+
+    def by_differences(self, width: float) -> F64:
+        """Return the slopes between scores that are moved by a width to either side."""
+        between = (-width, width)
+        return differences(self.function, self.scores, self.lists.offsets, between, self.places)
+
+    def by_wide_differences(self) -> F64:
+        """Return the slopes from two wide steps, by which curvature cancels."""
+        wide = self.by_differences(_WIDE)
+        wider = self.by_differences(2.0 * _WIDE)
+        return (4.0 * wide - wider) / 3.0
+
+    def at_kinks(self) -> tuple[F64, F64]:
+        """Return the smaller and the larger slope on either side of a kink."""
+        return slopes_at_kinks(self.function, self.scores, self.lists.offsets, self.places)
+
+    def rounding(self, width: float) -> F64:
+        """Return how exact a slope is, with a step of some width."""
+        values = np.abs(self.function(self.scores))
+        relative_error = 10.0 * np.finfo(np.float64).eps / width
+        return relative_error * values[self.lists.query]
 
 
 @law("frozen")
-def _frozen(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
+def _frozen(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """with its weights, targets and noise held fixed at some scores, the loss has its own value
     there
     """
@@ -157,324 +224,381 @@ def _frozen(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
 
 
 @law("finite", on="both")
-def _finite(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
+def _finite(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """gradients, hessians and values are finite, no hessian is below 0, also at scores a million
     times as large
     """
     objective = _bound(loss, lists)
     yield from not_finite(results(objective, scores))
-    for found in not_finite(results(objective, 1e6 * scores)):
-        yield f"{found} at scores a million times as large"
+    for sentence in not_finite(results(objective, 1e6 * scores)):
+        yield f"{sentence} at scores a million times as large"
 
 
 @law("curved")
-def _curved(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
+def _curved(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """some hessian is above 0, since boosters divide by their sum"""
     if not _bound(loss, lists).gradients(scores)[1].any():
         yield "all hessians are 0"
 
 
 @law("no-relevant", on="both")
-def _no_relevant(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
+def _no_relevant(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """a query without a relevant document has value 0, gradient 0 and hessian 0"""
-    query = lists.query
-    some_bare = TrainingLists.of(np.where(query % 2 == 0, 0.0, lists.labels), lists.offsets)
-    bare = ~some_bare.has_relevant
-    for name, part in results(_bound(loss, some_bare), scores).items():
-        there = part[bare if name == "value" else bare[query]]
-        if there.any():
-            yield f"found a {name} of {there[there != 0][0]:g} there"
+    labels = np.where(lists.query % 2 == 0, 0.0, lists.labels)
+    some_bare = Lists.of(labels, lists.offsets)
+    is_bare = ~has_relevant(some_bare)
+    for name, values in results(_bound(loss, some_bare), scores).items():
+        of_bare = values[is_bare if name == "value" else is_bare[lists.query]]
+        if of_bare.any():
+            yield f"found a {name} of {of_bare[of_bare != 0][0]:g} there"
 
 
 @law("independent")
-def _independent(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
+def _independent(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """a query does not depend on the other queries"""
-    other_scores, other_lists = synthetic_lists(seed=1)
     rows = slice(*lists.offsets[2:4])
-    labels = other_lists.labels.copy()
-    other_scores[rows], labels[rows] = scores[rows], lists.labels[rows]
+    other_scores, other_lists = synthetic_lists(seed=1)
+    other_labels = float_labels(other_lists).copy()
+    other_scores[rows] = scores[rows]
+    other_labels[rows] = lists.labels[rows]
 
-    def beside(s: F64, y: F64) -> Results:
-        found = results(loss.bind(y, lists.offsets, seed=_SEED), s)
-        return {name: part[2:3] if name == "value" else part[rows] for name, part in found.items()}
+    def of_third_list(scores: F64, labels: Floats) -> Results:
+        objective = _bound(loss, Lists.of(labels, lists.offsets))
+        of_all = results(objective, scores)
+        value = of_all.pop("value")
+        return {**{name: values[rows] for name, values in of_all.items()}, "value": value[2:3]}
 
-    alone = TrainingLists.of(lists.labels[rows], [0, lists.sizes[2]])
-    beside_others, plain = beside(other_scores, labels), beside(scores, lists.labels)
-    for found in _unlike(beside_others, plain, alone, expected="as beside other lists"):
-        yield f"of the same list, {found}"
+    beside_others = of_third_list(other_scores, other_labels)
+    plain = of_third_list(scores, float_labels(lists))
+    third_list = Lists.of(lists.labels[rows])
+    expected = "as beside other lists"
+    for sentence in _unlike(beside_others, plain, third_list, expected=expected):
+        yield f"of the same list, {sentence}"
 
 
 @law("order", unless=_places_matter, on="both")
-def _order(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
+def _order(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """the order in which documents are given does not matter, ties included"""
-    subject, query = _settled(loss), lists.query
-    order = np.lexsort((np.random.default_rng(5).random(scores.size), query))
+    subject = _without_chance(loss)
+    by_chance = np.random.default_rng(5).random(scores.size)
+    order = np.lexsort((by_chance, lists.query))
+    plain = _sorted_results(subject, scores, lists)
+    moved_lists = Lists.of(lists.labels[order], lists.offsets)
+    moved = _sorted_results(subject, scores[order], moved_lists)
+    atol = 1e-12 * _size(plain)
+    yield from _unlike(moved, plain, lists, rtol=1e-9, atol=atol, expected="as in another order")
 
-    def sorted_results(s: F64, y: F64) -> Results:
-        # Documents with the same score and label are interchangeable: their results are compared as
-        # sets.
-        found = results(subject.bind(y, lists.offsets), s)
-        return {
-            name: p if name == "value" else p[np.lexsort((p, y, s, query))]
-            for name, p in found.items()
-        }
 
-    moved, plain = (
-        sorted_results(scores[order], lists.labels[order]),
-        sorted_results(scores, lists.labels),
-    )
-    yield from _unlike(
-        moved, plain, lists, 1e-9, 1e-12 * _size(plain), expected="as in another order"
-    )
+def _sorted_results(loss: Loss, scores: F64, lists: Lists) -> Results:
+    """Return results in an order that does not depend on the order of the documents.
+
+    Documents with the same score and label are interchangeable: their results are compared as sets.
+    """
+    of_all = results(loss.bind(lists), scores)
+    value = of_all.pop("value")
+    in_order: Results = {}
+    for name, values in of_all.items():
+        in_order[name] = values[np.lexsort((values, lists.labels, scores, lists.query))]
+    return {**in_order, "value": value}
 
 
 @law("shift", unless=_sees_scores, on="both")
-def _shift(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
+def _shift(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """adding a constant to the scores of a query changes nothing"""
     # Of such scores and shifts a float64 holds the exact sum.
     exact = np.round(scores * 2.0**20) / 2.0**20
     shift = np.where(lists.query % 2 == 0, 4.0, -2.0)
     objective = _bound(loss, lists)
-    moved, plain = results(objective, exact + shift, 1), results(objective, exact, 1)
-    yield from _unlike(
-        moved, plain, lists, 1e-9, 1e-12 * _size(plain), expected="as without the constant"
-    )
+    moved = results(objective, exact + shift, 1)
+    plain = results(objective, exact, 1)
+    atol = 1e-12 * _size(plain)
+    expected = "as without the constant"
+    yield from _unlike(moved, plain, lists, rtol=1e-9, atol=atol, expected=expected)
 
 
 @law("zero-sum", unless=_no_zero_sum, on="both")
-def _zero_sum(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
+def _zero_sum(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """the gradient adds up to 0 in every query"""
-    grad = _bound(loss, lists).gradients(scores)[0]
-    totals = query_sums(grad, lists.offsets)
-    wrong = np.flatnonzero(
-        ~(np.abs(totals) <= 1e-12 * (1.0 + query_sums(np.abs(grad), lists.offsets)))
-    )
-    for query in wrong:
-        yield f"it adds up to {totals[query]:g} in query {query}"
+    gradient = _bound(loss, lists).gradients(scores)[0]
+    sums = query_sums(gradient, lists.offsets)
+    sizes = query_sums(np.abs(gradient), lists.offsets)
+    is_zero = np.abs(sums) <= 1e-12 * (1.0 + sizes)
+    for query in np.flatnonzero(~is_zero):
+        yield f"it adds up to {sums[query]:g} in query {query}"
 
 
 @law("threads")
-def _threads(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
+def _threads(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """the results have the same bits for any number of threads, in float32 and in float64"""
-    for kind, threads in itertools.product(_KINDS, (2, 3)):
-        s = scores.astype(kind)
+    for kind, n_threads in itertools.product(_KINDS, (2, 3)):
         with small_shares():
-            several = _bound(loss, lists, n_jobs=threads)
+            several = _bound(loss, lists, n_jobs=n_threads)
         assert len(several._ranges) > 1, "nothing is shared out"
-        for other in _other_bits(
-            results(several, s, 4), results(_bound(loss, lists, n_jobs=1), s, 4)
-        ):
-            yield f"another {other} on {threads} threads than on one, in {kind}"
+        one = _bound(loss, lists, n_jobs=1)
+        of_several = results(several, scores.astype(kind), 4)
+        of_one = results(one, scores.astype(kind), 4)
+        for name in _with_different_bits(of_several, of_one):
+            yield f"another {name} on {n_threads} threads than on one, in {kind}"
 
 
 @law("repeat")
-def _repeat(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
+def _repeat(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """the results have the same bits again, after other calls and in another process"""
     objective = _bound(loss, lists)
     first = results(objective, scores, 5)
     objective.gradients(scores[::-1].copy(), 6)
+    for name in _with_different_bits(results(objective, scores, 5), first):
+        yield f"another {name} after another call"
     try:
         copy = pickle.loads(pickle.dumps(objective))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        yield f"it cannot be sent to another process ({error}); expected its class at the top level of a module"
+        yield (
+            f"it cannot be sent to another process ({error}); expected its class at the top level"
+            " of a module"
+        )
         return
-    for how, again in (("after another call", objective), ("after it was pickled", copy)):
-        for other in _other_bits(results(again, scores, 5), first):
-            yield f"another {other} {how}"
+    for name in _with_different_bits(results(copy, scores, 5), first):
+        yield f"another {name} after it was pickled"
 
 
 @law("seed")
-def _seed_and_step(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
+def _seed_and_step(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """step and seed matter if the loss says that it is random, and only then"""
-    # The rankings of a soft assignment differ from the hard one only where scores are near each
-    # other, and documents are missed only in lists longer than the cutoff.
-    more = {"spread": 1.0} if hasattr(loss, "spread") else {}
-    more |= (
-        {"k": 2} if getattr(loss, "extend", None) == "random" and getattr(loss, "k", None) else {}
-    )
-    subject = dataclasses.replace(loss, **more)  # type: ignore[arg-type]
+    subject = _with_visible_chance(loss)
 
     def gradient(seed: int, step: int) -> Floats:
-        return subject.bind(lists.labels, lists.offsets, seed=seed).gradients(scores, step)[0]
+        return subject.bind(lists, seed=seed).gradients(scores, step)[0]
 
     first = gradient(7, 0)
-    for what, other in (("step", gradient(7, 1)), ("seed", gradient(8, 0))):
-        changed = first.tobytes() != other.tobytes()
-        if changed != subject.is_random:
-            says = "random" if subject.is_random else "not random"
-            another = "another" if changed else "the same"
-            yield f"it says that it is {says}, and another {what} gives {another} gradient"
+    for changed, second in (("step", gradient(7, 1)), ("seed", gradient(8, 0))):
+        is_different = first.tobytes() != second.tobytes()
+        if is_different != subject.is_random:
+            claim = "random" if subject.is_random else "not random"
+            outcome = "another" if is_different else "the same"
+            yield f"it says that it is {claim}, and another {changed} gives {outcome} gradient"
+
+
+def _with_visible_chance(loss: Loss) -> Loss:
+    """Return a loss whose random numbers, if it has any, show on the synthetic lists."""
+    options: dict[str, Any] = {}
+    if hasattr(loss, "spread"):
+        # The rankings of a soft assignment differ from the hard one only where scores are near
+        # each other.
+        options["spread"] = 1.0
+    if getattr(loss, "extend", None) == "random" and getattr(loss, "k", None):
+        # Documents are missed only in lists longer than the cutoff.
+        options["k"] = 2
+    return dataclasses.replace(loss, **options)
 
 
 @law("float32")
-def _float32(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
+def _float32(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """float32 scores give float32 results near the float64 ones"""
     objective = _bound(loss, lists)
-    narrow, wide = _gradients(objective, scores.astype(np.float32)), _gradients(objective, scores)
+    narrow = _gradients(objective, scores.astype(np.float32))
+    wide = _gradients(objective, scores)
     for name in narrow:
-        if [narrow[name].dtype.name, wide[name].dtype.name] != ["float32", "float64"]:
-            yield f"the {name} is {narrow[name].dtype} for float32 and {wide[name].dtype} for float64 scores"
-    for found in _unlike(narrow, wide, lists, 2e-5, 2e-6, expected="as in float64"):
-        yield f"in float32 {found}"
+        kinds = [narrow[name].dtype.name, wide[name].dtype.name]
+        if kinds != ["float32", "float64"]:
+            yield f"the {name} is {kinds[0]} for float32 and {kinds[1]} for float64 scores"
+    for sentence in _unlike(narrow, wide, lists, rtol=2e-5, atol=2e-6, expected="as in float64"):
+        yield f"in float32 {sentence}"
 
 
 @law("weights")
-def _weights(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
+def _weights(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """the weight of a query scales its value, gradient and hessian"""
     weights = np.array([2.0, 1.0, 0.0, 1.0, 1.0, 0.5])
-    weighted = results(loss.bind(lists.labels, lists.offsets, weights, seed=_SEED), scores)
-    wanted = {
-        name: (weights if name == "value" else weights[lists.query]) * part
-        for name, part in results(_bound(loss, lists), scores).items()
-    }
-    yield from _unlike(
-        weighted, wanted, lists, 1e-12, expected="weight times the result without weights"
-    )
+    weighted = results(loss.bind(lists, weights=weights, seed=_SEED), scores)
+    expected: Results = {}
+    for name, values in results(_bound(loss, lists), scores).items():
+        factors = weights if name == "value" else weights[lists.query]
+        expected[name] = factors * values
+    sentence = "weight times the result without weights"
+    yield from _unlike(weighted, expected, lists, rtol=1e-12, expected=sentence)
 
 
 @law("extremes")
-def _extremes(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
+def _extremes(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """results are finite, in float32 as in float64: scores 1e6 apart, ties, single documents"""
-    for (what, (extreme, labels)), kind in itertools.product(_EXTREMES.items(), _KINDS):
-        for found in _extreme(
-            loss, np.array(extreme, dtype=kind), TrainingLists.of(labels, [0, len(labels)])
-        ):
-            yield f"{what}, {kind}: {found}"
+    for (title, extreme), kind in itertools.product(_EXTREMES.items(), _KINDS):
+        for sentence in _wrong_at_extreme(loss, extreme, kind):
+            yield f"{title}, {kind}: {sentence}"
 
 
-def _extreme(loss: Loss, s: Floats, lists: TrainingLists) -> Iterator[str]:
-    objective = loss.bind(lists.labels, lists.offsets)
-    parts = results(objective, s)
-    yield from not_finite(parts)
-    value = parts.pop("value")[0]
-    if not lists.labels.any() and (parts["gradient"].any() or value != 0):
+def _wrong_at_extreme(loss: Loss, extreme: _Extreme, kind: np.dtype[Any]) -> Iterator[str]:
+    """Yield what is wrong with the results of a loss at extreme scores."""
+    lists = Lists.of(extreme.labels)
+    scores = np.array(extreme.scores, dtype=kind)
+    objective = loss.bind(lists)
+    of_list = results(objective, scores)
+    yield from not_finite(of_list)
+    value = of_list.pop("value")[0]
+    learns = value != 0 or of_list["gradient"].any()
+    if learns and not any(extreme.labels):
         yield f"found the value {value:g} where nothing is relevant"
-    if loss.noise is not None and s.dtype == np.float32:
+    if loss.noise is not None and kind == np.float32:
         return  # next to 1e6 a float32 rounds the noise itself
+
     # Where the ranges of float32 and float64 end, the mathematics is the same.
-    wide = _gradients(objective, s.astype(np.float64))
-    scale = max(1.0, float(np.abs(wide["gradient"]).max()))
-    yield from _unlike(parts, wide, lists, 1e-4, 1e-5 * scale, expected="as in float64")
+    wide = _gradients(objective, scores.astype(np.float64))
+    steepest = float(np.abs(wide["gradient"]).max())
+    atol = 1e-5 * max(1.0, steepest)
+    yield from _unlike(of_list, wide, lists, rtol=1e-4, atol=atol, expected="as in float64")
 
 
-@law("large-labels", unless=lambda loss, *_: labels_end_before(loss, 1000.0))
-def _large_labels(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
+@law("large-labels", unless=_no_large_labels)
+def _large_labels(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """labels of 32, 100 and 1000 give finite results, and the document that has one is pushed up"""
-    for top in (32, 100, 1000):
-        subjects = [loss]
-        if isinstance(loss, SmoothedLoss):
-            # A shift by such a label takes the document out of reach of the others, and one draw
-            # may have any sign.
-            subjects.append(dataclasses.replace(loss, mu=0.0, samples=64))
+    subjects = [loss]
+    if isinstance(loss, SmoothedLoss):
+        # A shift by such a label takes the document out of reach of the others, and one draw may
+        # have any sign.
+        subjects.append(dataclasses.replace(loss, mu=0.0, samples=64))
+    for label in (32, 100, 1000):
+        large = Lists.of([0, label, 0])
         for subject in subjects:
-            parts = results(subject.bind([0, top, 0], [0, 3]), np.zeros(3))
-            for found in not_finite(parts):
-                yield f"next to a label of {top} {found}"
-        slope = parts["gradient"][1]
+            of_list = results(subject.bind(large), np.zeros(3))
+            for sentence in not_finite(of_list):
+                yield f"next to a label of {label} {sentence}"
+        slope = of_list["gradient"][1]
         if not slope < 0:
-            yield f"the gradient of a document with label {top} among others with 0 is {slope:g}; expected below 0"
+            yield (
+                f"the gradient of a document with label {label} among others with 0 is {slope:g};"
+                " expected below 0"
+            )
 
 
 @law("long-list", f"a list of {_LONG:,} documents gives finite results and needs no square memory")
-def _long_list(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
-    def gradients_of(n: int) -> Results:
-        rng = np.random.default_rng(0)
-        labels = rng.choice(5, n, p=[0.9, 0.05, 0.03, 0.01, 0.01])
-        return _gradients(loss.bind(labels, [0, n]), rng.normal(size=n).astype(np.float32))
-
-    gradients_of(_LONG_TRIAL)  # may compile
+def _long_list(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+    _gradients_of_long_list(loss, _LONG_TRIAL)  # may compile
     started = time.perf_counter()
-    gradients_of(_LONG_TRIAL)
-    seconds = (time.perf_counter() - started) * (_LONG / _LONG_TRIAL) ** 2
+    _gradients_of_long_list(loss, _LONG_TRIAL)
+    seconds_of_trial = time.perf_counter() - started
+    seconds = seconds_of_trial * (_LONG / _LONG_TRIAL) ** 2
     if seconds > _MOST_SECONDS:
         yield f"it would take {seconds / 60:.0f} minutes, judging by {_LONG_TRIAL:,} documents"
-    parts = gradients_of(_LONG)
-    yield from not_finite(parts)
-    grad = parts["gradient"]
-    if not grad.any():
+
+    long_results = _gradients_of_long_list(loss, _LONG)
+    yield from not_finite(long_results)
+    gradient = long_results["gradient"]
+    if not gradient.any():
         yield "the gradient is 0 everywhere"
-    total, size = float(grad.sum(dtype=np.float64)), float(np.abs(grad).sum(dtype=np.float64))
-    if _no_zero_sum(loss, scores, lists) is None and not abs(total) < 1e-3 * size:
+    total = float(gradient.sum(dtype=np.float64))
+    size = float(np.abs(gradient).sum(dtype=np.float64))
+    is_zero = abs(total) < 1e-3 * size
+    if not is_zero and _no_zero_sum(loss, scores, lists) is None:
         yield f"the gradient adds up to {total / size:.2g} of its size; expected 0"
 
 
+def _gradients_of_long_list(loss: Loss, n_documents: int) -> Results:
+    """Return gradient and hessian for a list with few relevant documents, in float32."""
+    rng = np.random.default_rng(0)
+    labels = rng.choice(5, n_documents, p=[0.9, 0.05, 0.03, 0.01, 0.01])
+    scores = rng.normal(size=n_documents).astype(np.float32)
+    return _gradients(loss.bind(labels), scores)
+
+
 @law("text", unless=_not_registered)
-def _text(loss: Loss, scores: F64, lists: TrainingLists) -> Iterator[str]:
+def _text(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """what the loss prints is read back as the same loss"""
     back = REGISTRY.make(str(loss))
     if back != loss or hash(back) != hash(loss):
         yield f"{loss} is read back as {back}"
 
 
-def _bound(loss: Loss, lists: TrainingLists, n_jobs: int | None = None) -> Objective:
-    return loss.bind(lists.labels, lists.offsets, seed=_SEED, n_jobs=n_jobs)
+def _bound(loss: Loss, lists: Lists, n_jobs: int | None = None) -> Objective:
+    """Return a loss bound to lists, with the seed of all laws."""
+    return loss.bind(lists, seed=_SEED, n_jobs=n_jobs)
 
 
-def _settled(loss: Loss) -> Loss:
+def _without_chance(loss: Loss) -> Loss:
     """Return the loss without its random numbers, as far as it has a parameter for that."""
-    for name, value in _SETTLED.items():
+    for name, value in _WITHOUT_CHANCE.items():
         if loss.is_random and hasattr(loss, name):
             loss = dataclasses.replace(loss, **{name: value})
     return loss
 
 
 def _gradients(objective: Objective, scores: Floats, step: int = 0) -> Results:
-    return dict(zip(("gradient", "hessian"), objective.gradients(scores, step), strict=True))
+    """Return gradient and hessian by their names."""
+    gradient, hessian = objective.gradients(scores, step)
+    return {"gradient": gradient, "hessian": hessian}
 
 
 def results(objective: Objective, scores: Floats, step: int = 0) -> Results:
     """Return gradient, hessian and values by their names.
 
-    >>> results(REGISTRY.make("mse").bind([1], [0, 1]), np.zeros(1))
+    >>> results(REGISTRY.make("mse").bind([1]), np.zeros(1))
     {'gradient': array([-1.]), 'hessian': array([1.]), 'value': array([0.5])}
     """
     return {**_gradients(objective, scores, step), "value": objective.values(scores, step)}
 
 
-def not_finite(found: Results) -> Iterator[str]:
+def not_finite(of_lists: Results) -> Iterator[str]:
     """Yield which results are not finite, and whether a hessian is below 0.
 
     >>> list(not_finite({"gradient": np.array([1.0, np.nan]), "hessian": np.ones(2)}))
     ['a gradient is nan']
     """
-    for name, part in found.items():
-        if not np.isfinite(part).all():
-            yield f"a {name} is {part[~np.isfinite(part)][0]}"
-    least = found["hessian"].min(initial=0.0)
-    if least < 0:
-        yield f"a hessian is {least:g}"
+    for name, values in of_lists.items():
+        is_finite = np.isfinite(values)
+        if not is_finite.all():
+            yield f"a {name} is {values[~is_finite][0]}"
+    smallest_hessian = of_lists["hessian"].min(initial=0.0)
+    if smallest_hessian < 0:
+        yield f"a hessian is {smallest_hessian:g}"
 
 
-def _other_bits(found: Results, wanted: Results) -> Iterator[str]:
+def _with_different_bits(results: Results, expected: Results) -> Iterator[str]:
     """Yield which of the results have other bits than they should."""
-    return (name for name in found if found[name].tobytes() != wanted[name].tobytes())
+    for name, values in results.items():
+        if values.tobytes() != expected[name].tobytes():
+            yield name
 
 
-def _size(found: Results) -> float:
+def _size(results: Results) -> float:
     """Return the largest number, or 1: sums are rounded in units of their largest terms."""
-    return max(1.0, *(float(np.abs(part).max(initial=0.0)) for part in found.values()))
+    largest = 1.0
+    for values in results.values():
+        largest = max(largest, float(np.abs(values).max(initial=0.0)))
+    return largest
 
 
-def _where(name: str, at: int, lists: TrainingLists) -> str:
+def _spot(name: str, index: int, lists: Lists) -> str:
+    """Return which value, or the gradient or hessian of which document, has an index."""
     if name == "value":
-        return f"the value of query {at}"
-    query, document = query_and_document(lists.offsets, at)
+        return f"the value of query {index}"
+    query, document = query_and_document(lists.offsets, index)
     return f"the {name} of document {document} of query {query}"
 
 
 def _unlike(
-    found: Results,
-    wanted: Results,
-    lists: TrainingLists,
+    results: Results,
+    expected_results: Results,
+    lists: Lists,
+    *,
     rtol: float = 0.0,
     atol: float = 0.0,
     expected: str = "the same",
 ) -> Iterator[str]:
-    """Yield where results differ most."""
-    for name, part in found.items():
+    """Yield where results differ most.
+
+    Args:
+        results: the results to look at.
+        expected_results: what they should be.
+        lists: the lists they are about.
+        rtol: difference that is rounding, as a share of the expected number.
+        atol: difference that is rounding.
+        expected: what is expected, in words.
+    """
+    for name, values in results.items():
+        numbers = expected_results[name]
         with np.errstate(invalid="ignore"):
-            excess = np.abs(part - wanted[name]) - (atol + rtol * np.abs(wanted[name]))
-        excess[np.isnan(excess) & (part != wanted[name])] = np.inf
+            tolerance = atol + rtol * np.abs(numbers)
+            excess = np.abs(values - numbers) - tolerance
+        excess[np.isnan(excess) & (values != numbers)] = np.inf
         if (excess > 0).any():
-            at = int(np.argmax(excess))
-            yield f"{_where(name, at, lists)} is {part[at]:.6g}; expected {wanted[name][at]:.6g}, {expected}"
+            worst = int(np.argmax(excess))
+            spot = _spot(name, worst, lists)
+            yield f"{spot} is {values[worst]:.6g}; expected {numbers[worst]:.6g}, {expected}"

@@ -16,8 +16,8 @@ from tautrank.arrays import F64
 from tautrank.checks.checking import measurement, slow_measurement
 from tautrank.checks.conditions import not_smoothed_with_worst_ties, not_softrank, nothing_relevant
 from tautrank.checks.samples import scorings_with_ties, some_lists
+from tautrank.data import Lists
 from tautrank.losses import Loss
-from tautrank.losses.base import TrainingLists
 from tautrank.metrics import DCG, NDCG, metric
 from tautrank.metrics.base import mean_over_queries
 from tautrank.theory.lipschitz import measured_constant, proven_constant
@@ -30,7 +30,7 @@ _LITTLE_NOISE = 1e-3
 
 
 @slow_measurement("lipschitz", reported="largest", unless=nothing_relevant)
-def _lipschitz(loss: Loss, scores: F64, lists: TrainingLists) -> tuple[float, str]:
+def _lipschitz(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     """the steepest slope that is found, with the weights of the loss held fixed"""
     near = float(measured_constant(loss, lists, 3, 0, (30.0,)).max())
     far = float(measured_constant(loss, lists, 3, 0, (3e4,)).max())
@@ -47,11 +47,11 @@ def _gap_above(
     cost: Callable[[F64], F64],
     loss: Loss,
     scores: F64,
-    lists: TrainingLists,
+    lists: Lists,
 ) -> tuple[float, str]:
     """Return the smallest gap between a loss and a cost computed from a metric."""
-    costs = cost(metric(metric_name).per_query(scores, lists.labels, lists.offsets))
-    gaps = loss.bind(lists.labels, lists.offsets).values(scores) - costs
+    costs = cost(metric(metric_name).per_query(scores, lists))
+    gaps = loss.bind(lists).values(scores) - costs
     judged = np.flatnonzero(~np.isnan(costs))
     narrowest = int(judged[np.argmin(gaps[judged])])
 
@@ -81,38 +81,37 @@ _enter_gap("above-log-mrr", "-log RR", "mrr", negative_log)
 
 
 @measurement("softrank-ties", reported="largest", unless=not_softrank, once=True, sample=some_lists)
-def _softrank_ties(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
+def _softrank_ties(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     """the largest difference between NDCG with the expected value of ties and SoftNDCG as sigma
     falls to 0
     """
     ndcg = NDCG(k=loss.k, gain=loss.gain, discount=loss.discount, ties="expected")
     nearly_hard = dataclasses.replace(loss, sigma=_LITTLE_NOISE)
-    objective = nearly_hard.bind(lists.labels, lists.offsets)
+    objective = nearly_hard.bind(lists)
     largest = 0.0
     for tied in scorings_with_ties(scores):
-        expected = ndcg.per_query(tied, lists.labels, lists.offsets)
+        expected = ndcg.per_query(tied, lists)
         difference = np.abs(1.0 - objective.values(tied) - expected)
         largest = max(largest, float(np.nanmax(difference)))
     return largest, "contests among ties are taken as independent"
 
 
 @slow_measurement("smoothing-bias", reported="largest", unless=not_smoothed_with_worst_ties)
-def _smoothing_bias(loss: Any, scores: F64, lists: TrainingLists) -> tuple[float, str]:
+def _smoothing_bias(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     """with the mu that it has, as sigma falls to 0, how much more than their worst case ties count,
     on average
     """
     return max(_tie_bias(loss, tied, lists) for tied in scorings_with_ties(scores))
 
 
-def _tie_bias(loss: Any, tied: F64, lists: TrainingLists) -> tuple[float, str]:
+def _tie_bias(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
     """Return the mean bias of a smoothed metric at tied scores, and what share mu leaves of it."""
     smoothed_metric = metric(loss.metric, ties="worst", empty="skip")
     mu = loss._shift_by_label
-    arguments = (tied, lists.labels, lists.offsets, smoothed_metric)
     if isinstance(smoothed_metric, DCG | NDCG):
-        smoothed = theory.smoothing_limit(*arguments, mu=mu)
+        smoothed = theory.smoothing_limit(tied, lists, smoothed_metric, mu=mu)
     else:
-        smoothed = theory.smoothed_metric(*arguments, sigma=0.0, mu=mu, draws=200)
+        smoothed = theory.smoothed_metric(tied, lists, smoothed_metric, sigma=0.0, mu=mu, draws=200)
     bias = mean_over_queries(smoothed.bias)
     without_shift = mean_over_queries(smoothed.expected - smoothed.worst)
     share = f", {bias / without_shift:.0%} of that without shift" if without_shift > 1e-9 else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,11 +24,11 @@ from tautrank.checks.checking import (
     Theorem,
 )
 from tautrank.checks.samples import only_queries, synthetic_lists
+from tautrank.data import Lists
 from tautrank.errors import counted
 from tautrank.losses import REGISTRY, Loss
-from tautrank.losses.base import TrainingLists
 from tautrank.progress import Progress, Silent
-from tautrank.theory.theorem import check_scored_lists
+from tautrank.theory.theorem import Labelled, check_lists, check_scored_lists, float_labels
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class LossReport:
         loss: the loss.
         outcomes: one per check; only that of ``runs`` if the loss does not run on ordinary lists.
 
-    >>> report = check_loss("mse", [1, 0], [0, 2], names=["shift", "weights"])
+    >>> report = check_loss("mse", [1, 0], names=["shift", "weights"])
     >>> report
     mse
       shift does not apply: it is meant to depend on the scores themselves
@@ -71,27 +71,24 @@ class LossReport:
         in one line.
         """
         parts = []
-        for status, one, several in (
-            (BROKEN, "is broken", "are broken"),
-            (HOLDS, "holds", "hold"),
-            (REFUTED, "is refuted", "are refuted"),
+        for status, verbs in (
+            (BROKEN, ("is broken", "are broken")),
+            (HOLDS, ("holds", "hold")),
+            (REFUTED, ("is refuted", "are refuted")),
         ):
             for kind in ("law", "theorem", "measurement"):
-                n = self._count(status, kind)
-                if n:
-                    parts.append(f"{counted(n, kind)} {one if n == 1 else several}")
-        n_measured = len(self.having(MEASURED))
-        if n_measured:
-            parts.append(counted(n_measured, "measurement"))
-        n_silent = len(self.having(DOES_NOT_APPLY))
-        if n_silent:
-            verb = "does" if n_silent == 1 else "do"
-            parts.append(f"{counted(n_silent, 'check')} {verb} not apply")
-        return f"{self.loss}: {', '.join(parts)}"
+                parts.append(_counted(self._count(status, kind), kind, verbs))
+        parts.append(_counted(len(self.having(MEASURED)), "measurement"))
+        parts.append(
+            _counted(len(self.having(DOES_NOT_APPLY)), "check", ("does not apply", "do not apply"))
+        )
+        sentence = ", ".join(part for part in parts if part)
+        return f"{self.loss}: {sentence}"
 
     def _count(self, status: str, kind: str) -> int:
         """Return the number of checks of a kind that have a status."""
-        return sum(CHECKS[outcome.check].kind == kind for outcome in self.having(status))
+        kinds = [CHECKS[outcome.check].kind for outcome in self.having(status)]
+        return kinds.count(kind)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Return the outcomes as plain values by the name of the check; a number that is not finite
@@ -101,6 +98,19 @@ class LossReport:
 
     def __repr__(self) -> str:
         return "\n".join([str(self.loss), *(f"  {outcome}" for outcome in self.outcomes)])
+
+
+def _counted(n: int, noun: str, verbs: tuple[str, str] = ("", "")) -> str:
+    """Return how many there are, with the verb for one or for several; nothing for none.
+
+    >>> _counted(2, "law", ("holds", "hold")), _counted(0, "law")
+    ('2 laws hold', '')
+    """
+    if n == 0:
+        return ""
+    singular, plural = verbs
+    verb = singular if n == 1 else plural
+    return f"{counted(n, noun)} {verb}".rstrip()
 
 
 def _plain_outcome(outcome: Outcome) -> dict[str, Any]:
@@ -121,30 +131,24 @@ def _plain_outcome(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def check_loss(
-    loss: Loss | str,
-    labels: ArrayLike | None = None,
-    offsets: ArrayLike | None = None,
-    **options: Any,
-) -> LossReport:
+def check_loss(loss: Loss | str, lists: Labelled | None = None, **options: Any) -> LossReport:
     """Check one loss.
 
     Args:
         loss: the loss, or its name.
-        labels, offsets: the data, as in `check_losses`.
+        lists: the data, as in `check_losses`.
         options: ``scores``, ``names``, ``queries``, ``seed`` and ``progress``, as in
             `check_losses`.
 
     >>> check_loss("listnet", names=["derivative", "zero-sum", "order"]).holds
     True
     """
-    return check_losses([loss], labels, offsets, **options)[0]
+    return check_losses([loss], lists, **options)[0]
 
 
 def check_losses(
     losses: Iterable[Loss | str] | None = None,
-    labels: ArrayLike | None = None,
-    offsets: ArrayLike | None = None,
+    lists: Labelled | None = None,
     *,
     scores: ArrayLike | None = None,
     names: Iterable[str] | None = None,
@@ -171,8 +175,7 @@ def check_losses(
     Args:
         losses: losses, or their names; None for every registered one. A loss of your own need not
             be registered.
-        labels: one finite number of at least 0 per document; None for synthetic web search.
-        offsets: start of each query, and the number of documents at the end.
+        lists: the labelled lists, see `tautrank.theory`; None for synthetic web search.
         scores: one finite number per document.
         names: names of checks; None for all.
         queries: largest number of queries to look at, taken at regular distances; None for all.
@@ -181,16 +184,18 @@ def check_losses(
             name of the next one.
 
     >>> some = ["order", "xe-ndcg"]
-    >>> for report in check_losses(["lambdarank", "xendcg"], [2, 0, 1], [0, 3], names=some):
+    >>> for report in check_losses(["lambdarank", "xendcg"], [2, 0, 1], names=some):
     ...     print(report.summary)
     lambdarank: 1 law holds, 1 check does not apply
     xendcg: 1 law holds, 1 theorem holds
     """
-    subjects = [REGISTRY.make(loss) for loss in (REGISTRY if losses is None else losses)]
+    if losses is None:
+        losses = REGISTRY
+    subjects = [REGISTRY.make(loss) for loss in losses]
     checks = []
     for name in CHECKS if names is None else names:
         checks.append(CHECKS[choice("check", name, tuple(CHECKS))])
-    scorings, lists = _data(labels, offsets, scores, queries, seed)
+    data = _scored_data(lists, scores, queries, seed)
 
     progress = progress or Silent()
     n_checks = len(subjects) * len(checks)
@@ -204,49 +209,58 @@ def check_losses(
         for check in checks:
             n_done = len(reports) * len(checks) + len(outcomes)
             progress.update(n_done, n_checks, f"{loss}: {check.name}")
-            outcomes.append(_worst_outcome(check, loss, scorings, lists))
+            outcomes.append(_worst_outcome(check, loss, data))
         reports.append(LossReport(loss, tuple(outcomes)))
     progress.update(n_checks, n_checks, "")
     return reports
 
 
-def _data(
-    labels: ArrayLike | None,
-    offsets: ArrayLike | None,
-    scores: ArrayLike | None,
-    queries: int | None,
-    seed: int,
-) -> tuple[list[F64], TrainingLists]:
-    """Return several scorings of the same lists."""
+class _ScoredData(NamedTuple):
+    """Lists, and several scores for each of their documents.
+
+    Attributes:
+        lists: the lists.
+        scorings: arrays of scores; the first is the user's, or drawn.
+    """
+
+    lists: Lists
+    scorings: list[F64]
+
+
+def _scored_data(
+    lists: Labelled | None, scores: ArrayLike | None, n_queries: int | None, seed: int
+) -> _ScoredData:
+    """Return several scorings of the same lists, or of some of their queries."""
     rng = np.random.default_rng(whole("seed", seed, 0, 2**64 - 1))
-    if labels is None or offsets is None:
+    if lists is None:
         from tautrank.simulate import simulate_web_search
 
-        data = simulate_web_search(200, n_features=16, mean_length=20, seed=seed)
-        labels, offsets = data.labels, data.offsets
-    lists = TrainingLists.of(labels, offsets)
-    first = rng.normal(size=lists.labels.size)
+        lists = simulate_web_search(200, n_features=16, mean_length=20, seed=seed)
+    lists = check_lists(lists)
+    first = rng.normal(size=lists.n_documents)
     if scores is not None:
-        first, _ = check_scored_lists(scores, lists.labels, lists.offsets)
-    if queries is not None and whole("queries", queries, 1) < lists.sizes.size:
-        kept = np.zeros(lists.sizes.size, bool)
-        kept[np.linspace(0, kept.size - 1, queries).astype(np.int64)] = True
-        first, lists = only_queries(first, lists, kept)
-    second = rng.normal(size=lists.labels.size)
+        first, _ = check_scored_lists(scores, lists)
+    if n_queries is not None and whole("queries", n_queries, 1) < lists.n_queries:
+        is_kept = np.zeros(lists.n_queries, bool)
+        at_distances = np.linspace(0, lists.n_queries - 1, n_queries)
+        is_kept[at_distances.astype(np.int64)] = True
+        first, lists = only_queries(first, lists, is_kept)
+    second = rng.normal(size=lists.n_documents)
 
     equal = np.zeros_like(first)
-    scorings = [first, equal, -lists.labels, 100.0 * first, 0.01 * first, lists.labels, second]
-    return scorings, lists
+    labels = float_labels(lists)
+    scorings = [first, equal, -labels, 100.0 * first, 0.01 * first, labels, second]
+    return _ScoredData(lists, scorings)
 
 
-def _worst_outcome(check: Check, loss: Loss, scorings: list[F64], lists: TrainingLists) -> Outcome:
+def _worst_outcome(check: Check, loss: Loss, data: _ScoredData) -> Outcome:
     """Return the worst outcome over the lists that a check is for."""
     outcomes = []
     if check.on != "data":
         # Small lists make the better counterexample, so theirs comes first.
         outcomes.append(check.outcome(loss, *synthetic_lists())._replace(queries=0))
     if check.on != "synthetic":
-        for scores in scorings[:1] if check.once else scorings:
-            outcomes.append(check.outcome(loss, scores, lists))
+        for scores in data.scorings[:1] if check.once else data.scorings:
+            outcomes.append(check.outcome(loss, scores, data.lists))
     worst = min(outcomes, key=check.rank)
     return worst._replace(queries=outcomes[-1].queries)

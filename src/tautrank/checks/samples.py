@@ -7,17 +7,15 @@ from __future__ import annotations
 import numpy as np
 
 from tautrank.arrays import F64, Bools
+from tautrank.data import Lists
 from tautrank.data.queries import offsets_from_sizes
-from tautrank.losses.base import TrainingLists
 
-# TrainingLists up to this length are short enough for checks that compare every pair of documents many
+# Lists up to this length are short enough for checks that compare every pair of documents many
 # times.
 _SHORT = 200
 
 
-def some_lists(
-    scores: F64, lists: TrainingLists, documents: int = 2000
-) -> tuple[F64, TrainingLists]:
+def some_lists(scores: F64, lists: Lists, documents: int = 2000) -> tuple[F64, Lists]:
     """Take queries at regular distances, for checks that look at many scores.
 
     Args:
@@ -25,7 +23,7 @@ def some_lists(
         lists: the labelled lists.
         documents: approximate number of documents to take.
 
-    >>> six = TrainingLists.of([1, 0, 0, 1, 1, 0], [0, 2, 4, 6])
+    >>> six = Lists.of([1, 0, 0, 1, 1, 0], [0, 2, 4, 6])
     >>> scores, lists = some_lists(np.arange(6.0), six, documents=4)
     >>> scores, lists.offsets
     (array([0., 1., 4., 5.]), array([0, 2, 4]))
@@ -34,17 +32,17 @@ def some_lists(
     return only_queries(scores, lists, np.arange(lists.sizes.size) % stride == 0)
 
 
-def short_lists(scores: F64, lists: TrainingLists) -> tuple[F64, TrainingLists]:
+def short_lists(scores: F64, lists: Lists) -> tuple[F64, Lists]:
     """Take `some_lists` of at most 200 documents, for checks whose time grows with the square of
     that number.
 
-    >>> short_lists(np.zeros(302), TrainingLists.of(np.ones(302), [0, 1, 302]))[1].offsets
+    >>> short_lists(np.zeros(302), Lists.of(np.ones(302), [0, 1, 302]))[1].offsets
     array([0, 1])
     """
     return some_lists(*only_queries(scores, lists, lists.sizes <= _SHORT))
 
 
-def only_queries(scores: F64, lists: TrainingLists, queries: Bools) -> tuple[F64, TrainingLists]:
+def only_queries(scores: F64, lists: Lists, queries: Bools) -> tuple[F64, Lists]:
     """Return the scores and the lists of some queries.
 
     Args:
@@ -52,16 +50,16 @@ def only_queries(scores: F64, lists: TrainingLists, queries: Bools) -> tuple[F64
         lists: the labelled lists.
         queries: whether to take each query.
 
-    >>> two = TrainingLists.of([1, 0, 2], [0, 2, 3])
+    >>> two = Lists.of([1, 0, 2], [0, 2, 3])
     >>> only_queries(np.array([5.0, 6.0, 7.0]), two, np.array([False, True]))[0]
     array([7.])
     """
     rows = np.repeat(queries, lists.sizes)
     offsets = offsets_from_sizes(lists.sizes[queries])
-    return scores[rows], TrainingLists.of(lists.labels[rows], offsets)
+    return scores[rows], Lists.of(lists.labels[rows], offsets)
 
 
-def synthetic_lists(seed: int = 0) -> tuple[F64, TrainingLists]:
+def synthetic_lists(seed: int = 0) -> tuple[F64, Lists]:
     """Return scores with ties (multiples of 1/8, so that shifts are exact) and six labelled lists.
 
     One list has a single document, one has none, and one has no relevant document.
@@ -81,7 +79,7 @@ def synthetic_lists(seed: int = 0) -> tuple[F64, TrainingLists]:
     labels[offsets[3] : offsets[4]] = 0.0
     labels[offsets[1]] = 2.0
     scores = rng.integers(-12, 12, offsets[-1]) / 8.0
-    return scores, TrainingLists.of(labels, offsets)
+    return scores, Lists.of(labels, offsets)
 
 
 def scorings_with_ties(scores: F64) -> tuple[F64, F64]:

@@ -15,7 +15,6 @@ from tautrank.commands import options
 from tautrank.commands.options import argument, flag, option, several
 from tautrank.commands.output import ERR, OUT, print_json, say, say_written, show_reading
 from tautrank.data import Judged, Lists
-from tautrank.data.queries import offsets_from_sizes
 from tautrank.data.trec import csv_lines, run_lines
 from tautrank.errors import OptionError, counted
 from tautrank.files import require_writable, write_whole
@@ -354,17 +353,17 @@ def theory_check(
                 f"--scores: found with {data or 'no data'}; expected the file of data they belong to"
             )
         judged = reading.scored(scores, data)
-        labels, offsets, given = judged.lists.labels, judged.lists.offsets, judged.scores
+        lists, given = judged.lists, judged.scores
     else:
         synthetic = tr.simulate.simulate_web_search(200, n_features=16, mean_length=20, seed=seed)
         parts = [synthetic] if data is None else list(reading.parts(data, fold).values())
         labels, given = np.concatenate([part.labels for part in parts]), None
-        offsets = offsets_from_sizes(np.concatenate([part.sizes for part in parts]))
+        lists = Lists.of(labels, group=np.concatenate([part.sizes for part in parts]))
     with show_reading("checking") as progress:
         how: dict[str, Any] = {"progress": progress}
         how |= {"scores": given, "names": chosen_checks, "queries": queries, "seed": seed}
-        reports = tr.checks.check_losses(chosen, labels, offsets, **how)
-    count, source = len(offsets) - 1, str(data or "synthetic lists")
+        reports = tr.checks.check_losses(chosen, lists, **how)
+    count, source = lists.n_queries, str(data or "synthetic lists")
     if as_json:
         found = {"data": source, "queries": count, "looked_at": min(count, queries)}
         print_json({**found, "losses": {str(each.loss): each.to_dict() for each in reports}})

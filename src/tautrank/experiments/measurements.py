@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tautrank.arrays import F64
-from tautrank.data import RankingData
+from tautrank.data import Lists, RankingData
 from tautrank.errors import DataError
 from tautrank.json_values import or_none
 from tautrank.metrics.base import mean_over_queries
@@ -73,22 +73,19 @@ def measure_softrank_distance(
     >>> min(values["nearness"]) > 0.999, values["within-bound"]
     (True, [1.0, 1.0, 1.0, 1.0, 1.0])
     """
-    from tautrank.theory.gamma import LABEL_PROBABILITIES
+    from tautrank.theory.gamma import draw_labels
     from tautrank.theory.softrank_bounds import softrank_curve
 
     rng = np.random.default_rng(seed)
     if data is None:
-        offsets = np.arange(lists + 1) * documents
-        grades = len(LABEL_PROBABILITIES)
-        drawn = rng.choice(grades, lists * documents, p=LABEL_PROBABILITIES)
-        labels = drawn.astype(np.float64)
+        labels = draw_labels(rng, (lists * documents,))
+        labelled = Lists.of(labels, np.arange(lists + 1) * documents)
     else:
-        offsets = data.offsets
-        labels = data.labels.astype(np.float64)
-    orders = [rng.permutation(length) for length in np.diff(offsets)]
+        labelled = Lists.of(data)
+    orders = [rng.permutation(length) for length in labelled.sizes]
     scores = delta * np.concatenate([np.zeros(0), *orders])
 
-    curve = softrank_curve(scores, labels, offsets, [sigma])
+    curve = softrank_curve(scores, labelled, [sigma])
     distance = curve.difference[0]
     bounds = {
         "within-bound": curve.bound[0],
@@ -138,8 +135,8 @@ def measure_directness(
 
     if data is None:
         raise DataError("data: found none; expected lists with labels, for rankers to rank")
-    scorings = spread_scorings(data.labels, data.offsets, seed=seed)
-    result = directness_among(loss, scorings, data.labels, data.offsets, seed=seed)
+    scorings = spread_scorings(data, seed=seed)
+    result = directness_among(loss, scorings, data, seed=seed)
     is_within = math.nan
     if not math.isnan(result.margin):
         is_within = float(result.margin >= 0)

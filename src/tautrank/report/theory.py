@@ -20,7 +20,7 @@ def check_table(report: LossReport, reasons: bool = False) -> Table:
         reasons: whether to list the checks that do not apply, with the reason.
 
     >>> from tautrank.checks import check_loss
-    >>> report = check_loss("listnet", [1, 0], [0, 2], names=["finite", "xe-lipschitz", "lambdaloss"])
+    >>> report = check_loss("listnet", [1, 0], names=["finite", "xe-lipschitz", "lambdaloss"])
     >>> for row in check_table(report).rows:
     ...     print(*(cell.text for cell in row))
     finite holds 1 gradients, hessians and values are finite, ...

@@ -4,11 +4,8 @@ its training descend.
 This room also measures how directly a loss optimises a metric, and what smoothing does to ties.
 `tautrank.checks` checks a loss, one of your own included, against all of it.
 
-Functions take a ranking problem as three flat arrays:
-
-- ``scores``: one finite number per document,
-- ``labels``: one finite number of at least 0 per document,
-- ``offsets``: start of each query, and the number of documents at the end.
+Functions take a ranking problem as ``scores``, one finite number per document, and ``lists``, the
+labelled lists of these documents: `Lists`, `RankingData`, or the labels of a single list.
 """
 
 from tautrank.theory.directness import (

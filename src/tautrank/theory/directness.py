@@ -30,13 +30,14 @@ from numpy.typing import ArrayLike
 
 from tautrank import losses
 from tautrank.arguments import whole
-from tautrank.arrays import F64, I64
+from tautrank.arrays import F64
+from tautrank.data import Lists
 from tautrank.errors import DataError, OptionError
 from tautrank.losses import Loss
 from tautrank.metrics import ARP, NDCG, Metric, metric
 from tautrank.metrics.base import mean_over_queries
 from tautrank.theory.loss_bounds import lambdaloss_bound, ndcg_cost
-from tautrank.theory.theorem import check_scored_lists
+from tautrank.theory.theorem import Labelled, check_lists, check_scored_lists, float_labels
 
 # A measure that is an expected value is estimated from at least so many draws.
 _DRAWS = 100
@@ -47,33 +48,33 @@ class Surrogate(NamedTuple):
 
     Args:
         loss: the loss.
-        judge: the metric it stands for.
+        metric: the metric it stands for.
         reading: the cost in words.
-        costs: from scores, labels, offsets and a seed to ``O1``, one number per query.
+        costs: from scores, lists and a seed to ``O1``, one number per query.
 
     >>> surrogate("softrank(k=5)")
     softrank(k=5) read as 1 - SoftNDCG@k, compared with 1 - ndcg@5
-    >>> surrogate("xendcg").metric_costs([1.0, 0.0], [0, 1], [0, 2]).round(4)
+    >>> surrogate("xendcg").metric_costs([1.0, 0.0], [0, 1]).round(4)
     array([0.3691])
     """
 
     loss: Loss
-    judge: Metric
+    metric: Metric
     reading: str
-    costs: Callable[[F64, F64, I64, int], F64]
+    costs: Callable[[F64, Lists, int], F64]
 
-    def metric_costs(self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> F64:
+    def metric_costs(self, scores: ArrayLike, lists: Labelled) -> F64:
         """``O2``: one minus the metric, or the metric itself where lower is better; NaN where a
         query is skipped.
 
         Args:
-            scores, labels, offsets: the lists, see `tautrank.theory`.
+            scores, lists: the lists, see `tautrank.theory`.
         """
-        values = self.judge.per_query(scores, labels, offsets)
-        return 1.0 - values if self.judge.higher_is_better else values
+        values = self.metric.per_query(scores, lists)
+        return 1.0 - values if self.metric.higher_is_better else values
 
     def __repr__(self) -> str:
-        cost = f"1 - {self.judge}" if self.judge.higher_is_better else str(self.judge)
+        cost = f"1 - {self.metric}" if self.metric.higher_is_better else str(self.metric)
         return f"{self.loss} read as {self.reading}, compared with {cost}"
 
 
@@ -120,95 +121,101 @@ def surrogate(loss: Any) -> Surrogate:
     """
     if isinstance(loss, str):
         return surrogate(losses.loss(loss))
-    expected = "one whose value has the scale of a metric, as the values of softrank, xendcg or lambdarank have"
-    raise OptionError(f"loss: found {loss}; expected {expected}")
-
-
-def _read(
-    loss: Any,
-    reading: str,
-    change: Callable[..., F64],
-    judge: Metric | None = None,
-    drawn: bool = False,
-) -> Surrogate:
-    """Return a surrogate measure beside the loss's own NDCG or another metric.
-
-    Args:
-        loss: the loss.
-        reading: the cost in words.
-        change: from the values of the loss, scores, labels and offsets to the cost.
-        judge: the metric.
-        drawn: whether the loss is a mean over draws.
-    """
-    sampled = dataclasses.replace(loss, samples=max(loss.samples, _DRAWS)) if drawn else loss
-
-    def costs(scores: F64, labels: F64, offsets: I64, seed: int) -> F64:
-        return change(
-            sampled.bind(labels, offsets, seed=seed).values(scores), scores, labels, offsets
-        )
-
-    return Surrogate(
-        loss, judge or NDCG(k=loss.k, gain=loss.gain, discount=loss.discount), reading, costs
+    raise OptionError(
+        f"loss: found {loss}; expected one whose value has the scale of a metric, as the values of"
+        " softrank, xendcg or lambdarank have"
     )
 
 
-def _as_it_is(values: F64, *_: Any) -> F64:
-    return values
+@surrogate.register
+def _of_surrogate(surrogate: Surrogate) -> Surrogate:
+    return surrogate
 
 
-def _of_smoothed(loss: losses.SmoothedLoss | losses.PLRank) -> Surrogate:
+def _values(loss: Loss, scores: F64, lists: Lists, seed: int) -> F64:
+    """Return the loss of each query."""
+    return loss.bind(lists, seed=seed).values(scores)
+
+
+def _ndcg_of(loss: Any) -> NDCG:
+    """Return NDCG with the cutoff, the gain and the discount of a loss."""
+    return NDCG(k=loss.k, gain=loss.gain, discount=loss.discount)
+
+
+def _with_enough_draws(loss: Any) -> Any:
+    """Return a loss that is a mean over draws with as many of them as a measure needs."""
+    return dataclasses.replace(loss, samples=max(loss.samples, _DRAWS))
+
+
+@surrogate.register
+def _of_softrank(loss: losses.SoftRank) -> Surrogate:
+    subject = loss if loss.estimator == "exact" else _with_enough_draws(loss)
+    costs = functools.partial(_values, subject)
+    return Surrogate(loss, _ndcg_of(loss), "1 - SoftNDCG@k", costs)
+
+
+@surrogate.register
+def _of_smooth_ndcg(loss: losses.SmoothNDCG) -> Surrogate:
+    ndcg = NDCG(k=loss.k, gain=loss.gain)
+    return Surrogate(loss, ndcg, "1 - a smooth NDCG", functools.partial(_values, loss))
+
+
+@surrogate.register(losses.SmoothedLoss)
+@surrogate.register(losses.PLRank)
+def _of_smoothed(loss: Any) -> Surrogate:
     if not isinstance(loss.metric, Metric):
         raise OptionError(f"loss: found the metric {loss.metric}; expected one of tautrank.metrics")
-    judge = metric(loss.metric, empty="skip")
-    return _read(
-        loss, "1 - the metric of noisy scores", lambda values, *_: 1.0 + values, judge, drawn=True
-    )
+    with_draws = _with_enough_draws(loss)
+
+    def costs(scores: F64, lists: Lists, seed: int) -> F64:
+        return 1.0 + _values(with_draws, scores, lists, seed)
+
+    smoothed = metric(loss.metric, empty="skip")
+    return Surrogate(loss, smoothed, "1 - the metric of noisy scores", costs)
 
 
-def _of_cross_entropy(loss: losses.ListNet | losses.XENDCG) -> Surrogate:
-    return _read(loss, "1 - exp(-loss)", lambda values, *_: -np.expm1(-values), NDCG())
+@surrogate.register(losses.ListNet)
+@surrogate.register(losses.XENDCG)
+def _of_cross_entropy(loss: Any) -> Surrogate:
+    def costs(scores: F64, lists: Lists, seed: int) -> F64:
+        values = _values(loss, scores, lists, seed)
+        return np.asarray(-np.expm1(-values))
+
+    return Surrogate(loss, NDCG(), "1 - exp(-loss)", costs)
 
 
+@surrogate.register(losses.LambdaRank)
+@surrogate.register(losses.NDCGLoss2)
+def _of_loss_above_ndcg_cost(loss: Any) -> Surrogate:
+    return Surrogate(loss, _ndcg_of(loss), "the loss", functools.partial(_values, loss))
+
+
+@surrogate.register
+def _of_ndcg_loss2pp(loss: losses.NDCGLoss2PP) -> Surrogate:
+    def costs(scores: F64, lists: Lists, seed: int) -> F64:
+        return _values(loss, scores, lists, seed) / (1.0 + loss.mu)
+
+    return Surrogate(loss, _ndcg_of(loss), "the loss over 1 + mu", costs)
+
+
+@surrogate.register
 def _of_ndcg_loss1(loss: losses.NDCGLoss1) -> Surrogate:
-    own = {"k": loss.k, "gain": loss.gain, "discount": loss.discount}
-    return _read(
-        loss,
-        "the loss less sum G - 1",
-        lambda values, s, y, cuts: values - ndcg_cost(y, y, cuts, **own),
-    )
+    def costs(scores: F64, lists: Lists, seed: int) -> F64:
+        options = {"k": loss.k, "gain": loss.gain, "discount": loss.discount}
+        cost_of_ideal = ndcg_cost(lists.labels, lists, **options)
+        return _values(loss, scores, lists, seed) - cost_of_ideal
+
+    return Surrogate(loss, _ndcg_of(loss), "the loss less sum G - 1", costs)
 
 
-def _of_arp(loss: losses.ARPLoss1 | losses.ARPLoss2) -> Surrogate:
+@surrogate.register(losses.ARPLoss1)
+@surrogate.register(losses.ARPLoss2)
+def _of_arp(loss: Any) -> Surrogate:
+    def costs(scores: F64, lists: Lists, seed: int) -> F64:
+        return lambdaloss_bound(scores, lists, loss).upper
+
     reading = "the loss and the constants of its derivation"
-    return _read(
-        loss,
-        reading,
-        lambda values, s, y, cuts: lambdaloss_bound(s, y, cuts, loss).upper,
-        ARP(k=loss.k),
-    )
-
-
-_READINGS: dict[type[Any], Callable[[Any], Surrogate]] = {
-    Surrogate: lambda given: given,
-    losses.SoftRank: lambda loss: _read(
-        loss, "1 - SoftNDCG@k", _as_it_is, drawn=loss.estimator != "exact"
-    ),
-    losses.SmoothNDCG: lambda loss: _read(
-        loss, "1 - a smooth NDCG", _as_it_is, NDCG(k=loss.k, gain=loss.gain)
-    ),
-    **dict.fromkeys((losses.SmoothedLoss, losses.PLRank), _of_smoothed),
-    **dict.fromkeys((losses.ListNet, losses.XENDCG), _of_cross_entropy),
-    **dict.fromkeys(
-        (losses.LambdaRank, losses.NDCGLoss2), lambda loss: _read(loss, "the loss", _as_it_is)
-    ),
-    losses.NDCGLoss2PP: lambda loss: _read(
-        loss, "the loss over 1 + mu", lambda values, *_: values / (1.0 + loss.mu)
-    ),
-    losses.NDCGLoss1: _of_ndcg_loss1,
-    **dict.fromkeys((losses.ARPLoss1, losses.ARPLoss2), _of_arp),
-}
-for _kind, _reading in _READINGS.items():
-    surrogate.register(_kind, _reading)
+    return Surrogate(loss, ARP(k=loss.k), reading, costs)
 
 
 class Directness(NamedTuple):
@@ -265,7 +272,7 @@ class Directness(NamedTuple):
 
     @property
     def margin(self) -> float:
-        """``2 eps1 + eps2`` less ``|difference|``; below 0 where the theorem fails, NaN without
+        """``2 eps1 + eps2`` less ``|difference|``; below 0 where the theorem is broken, NaN without
         queries.
         """
         return self.guarantee - abs(self.difference)
@@ -273,16 +280,16 @@ class Directness(NamedTuple):
     def __repr__(self) -> str:
         if math.isnan(self.guarantee):
             return "no query with a relevant document"
-        most = f"at most {self.guarantee:.4g} worse than the best by the metric, measured {self.difference:.4g}"
-        return f"eps1 {self.eps1:.4g}, eps2 {self.eps2:.4g}: {most}"
+        distances = f"eps1 {self.eps1:.4g}, eps2 {self.eps2:.4g}"
+        guaranteed = f"at most {self.guarantee:.4g} worse than the best by the metric"
+        return f"{distances}: {guaranteed}, measured {self.difference:.4g}"
 
 
 def directness(
     loss: Readable,
     loss_scores: ArrayLike,
     metric_scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
+    lists: Labelled,
 ) -> Directness:
     """Measure eps1, eps2 and what they guarantee for two rankers.
 
@@ -293,36 +300,54 @@ def directness(
         loss: the loss, its name, or its `Surrogate`.
         loss_scores: scores of the ranker that is best by the loss.
         metric_scores: scores of the ranker that is best by the metric.
-        labels, offsets: the lists, see `tautrank.theory`.
+        lists: the lists, see `tautrank.theory`.
 
-    >>> directness("softrank(sigma=0.5)", [1.0, 2.0, 0.0], [0.0, 0.5, -0.5], [0, 1, 0], [0, 3])
+    >>> directness("softrank(sigma=0.5)", [1.0, 2.0, 0.0], [0.0, 0.5, -0.5], [0, 1, 0])
     eps1 0.02985, eps2 0.113: at most 0.1727 worse than the best by the metric, measured 0
     """
-    return Directness(*_costs(loss, (loss_scores, metric_scores), labels, offsets, 0))
+    lists = check_lists(lists)
+    return _measured(surrogate(loss), loss_scores, metric_scores, lists, seed=0)
 
 
-def _costs(
-    loss: Readable, scorings: Sequence[ArrayLike], labels: ArrayLike, offsets: ArrayLike, seed: int
-) -> tuple[F64, F64]:
-    """Return ``O1`` and ``O2``, ``[scorings, queries]``; NaN where a query is skipped."""
-    chosen, scored = (
-        surrogate(loss),
-        [check_scored_lists(scores, labels, offsets) for scores in scorings],
+def _measured(
+    subject: Surrogate,
+    loss_scores: ArrayLike,
+    metric_scores: ArrayLike,
+    lists: Lists,
+    seed: int,
+) -> Directness:
+    """Return both costs of two rankers: the best by the loss, and the best by the metric."""
+    costs = [_costs(subject, scores, lists, seed) for scores in (loss_scores, metric_scores)]
+    return Directness(
+        loss_costs=np.array([cost.by_loss for cost in costs]),
+        metric_costs=np.array([cost.by_metric for cost in costs]),
     )
-    metric_costs = np.array(
-        [chosen.metric_costs(s, lists.labels, lists.offsets) for s, lists in scored]
-    )
-    loss_costs = np.array(
-        [chosen.costs(s, lists.labels, lists.offsets, seed) for s, lists in scored]
-    )
-    return np.where(np.isnan(metric_costs), np.nan, loss_costs), metric_costs
+
+
+class _Costs(NamedTuple):
+    """The costs of scores, one number per query; NaN where a query is skipped.
+
+    Attributes:
+        by_loss: ``O1``.
+        by_metric: ``O2``.
+    """
+
+    by_loss: F64
+    by_metric: F64
+
+
+def _costs(subject: Surrogate, scores: ArrayLike, lists: Lists, seed: int) -> _Costs:
+    """Return both costs of one scoring."""
+    scores, _ = check_scored_lists(scores, lists)
+    by_metric = subject.metric_costs(scores, lists)
+    by_loss = subject.costs(scores, lists, seed)
+    return _Costs(np.where(np.isnan(by_metric), np.nan, by_loss), by_metric)
 
 
 def directness_among(
     loss: Readable,
     scorings: Sequence[ArrayLike],
-    labels: ArrayLike,
-    offsets: ArrayLike,
+    lists: Labelled,
     *,
     seed: int = 0,
 ) -> Directness:
@@ -336,25 +361,42 @@ def directness_among(
     Args:
         loss: the loss, its name, or its `Surrogate`.
         scorings: arrays of scores.
-        labels, offsets: the lists, see `tautrank.theory`.
+        lists: the lists, see `tautrank.theory`.
         seed: seed of a random loss.
 
     >>> scorings = [1.0, 2.0, 0.0], [0.0, 3.0, 1.0], [9.0, 0.0, 0.0]
-    >>> directness_among("xendcg(gamma=1)", scorings, [0, 1, 0], [0, 3])
+    >>> directness_among("xendcg(gamma=1)", scorings, [0, 1, 0])
     eps1 0.1562, eps2 0.1562: at most 0.4686 worse than the best by the metric, measured 0
     """
-    best = [scorings[at] for at in best_scorings(loss, scorings, labels, offsets, seed=seed)]
-    return Directness(*_costs(loss, best, labels, offsets, seed))
+    best = best_scorings(loss, scorings, lists, seed=seed)
+    lists = check_lists(lists)
+    by_loss = scorings[best.by_loss]
+    by_metric = scorings[best.by_metric]
+    return _measured(surrogate(loss), by_loss, by_metric, lists, seed)
+
+
+class BestScorings(NamedTuple):
+    """Which of several scorings is best.
+
+    Args:
+        by_loss: the one with the least mean ``O1``.
+        by_metric: the one with the least mean ``O2``; of several the best by the loss.
+
+    >>> BestScorings(by_loss=1, by_metric=0).by_loss
+    1
+    """
+
+    by_loss: int
+    by_metric: int
 
 
 def best_scorings(
     loss: Readable,
     scorings: Sequence[ArrayLike],
-    labels: ArrayLike,
-    offsets: ArrayLike,
+    lists: Labelled,
     *,
     seed: int = 0,
-) -> tuple[int, int]:
+) -> BestScorings:
     """Return which of the scorings has the least mean ``O1``, and which has the least mean ``O2``.
 
     Of several that are best by the metric it is the best by the loss, and the first one of equals.
@@ -362,23 +404,27 @@ def best_scorings(
     Args:
         loss: the loss, its name, or its `Surrogate`.
         scorings: arrays of scores.
-        labels, offsets: the lists, see `tautrank.theory`.
+        lists: the lists, see `tautrank.theory`.
         seed: seed of a random loss.
 
-    >>> best_scorings("lambdarank(k=none)", ([1.0, 2.0], [0.0, 3.0]), [0, 1], [0, 2])  # NDCG is 1 at both
-    (1, 1)
+    >>> best_scorings("lambdarank(k=none)", ([1.0, 2.0], [0.0, 3.0]), [0, 1])  # NDCG is 1 at both
+    BestScorings(by_loss=1, by_metric=1)
     """
     if len(scorings) == 0:
         raise DataError("scorings: found none; expected at least one")
-    costs = _costs(loss, scorings, labels, offsets, seed)
-    by_loss, by_metric = np.array(
-        [[mean_over_queries(values) for values in of_scorings] for of_scorings in costs]
+    lists = check_lists(lists)
+    subject = surrogate(loss)
+    costs = [_costs(subject, scores, lists, seed) for scores in scorings]
+    mean_by_loss = np.array([mean_over_queries(cost.by_loss) for cost in costs])
+    mean_by_metric = np.array([mean_over_queries(cost.by_metric) for cost in costs])
+    is_best_by_metric = mean_by_metric <= mean_by_metric.min() + 1e-12
+    return BestScorings(
+        by_loss=int(np.argmin(mean_by_loss)),
+        by_metric=int(np.argmin(np.where(is_best_by_metric, mean_by_loss, np.inf))),
     )
-    among = by_metric <= by_metric.min() + 1e-12
-    return int(np.argmin(by_loss)), int(np.argmin(np.where(among, by_loss, np.inf)))
 
 
-def spread_scorings(labels: ArrayLike, offsets: ArrayLike, *, seed: int = 0) -> list[F64]:
+def spread_scorings(lists: Labelled, *, seed: int = 0) -> list[F64]:
     """Return fifteen scorings from chance to near the order of the labels, at three scales: a class
     of rankers.
 
@@ -386,17 +432,22 @@ def spread_scorings(labels: ArrayLike, offsets: ArrayLike, *, seed: int = 0) -> 
     and 20, each with noise of its own.
 
     Args:
-        labels, offsets: the lists, see `tautrank.theory`.
+        lists: the lists, see `tautrank.theory`.
         seed: seed of the noise.
 
-    >>> scorings = spread_scorings([0, 1, 2], [0, 3])
+    >>> scorings = spread_scorings([0, 1, 2])
     >>> len(scorings), scorings[0].shape
     (15, (3,))
     """
-    y, lists = check_scored_lists(labels, labels, offsets)
+    lists = check_lists(lists)
     rng = np.random.default_rng(whole("seed", seed, 0))
-    unit = lists.labels / max(float(y.max(initial=0.0)), 1e-300)
-    shares, scales = (0.0, 0.2, 0.4, 0.6, 0.8), (0.5, 3.0, 20.0)
-    return [
-        scale * (t * unit + (1.0 - t) * rng.normal(size=y.size)) for scale in scales for t in shares
-    ]
+    labels = float_labels(lists)
+    highest = max(float(labels.max(initial=0.0)), 1e-300)
+    by_label = labels / highest
+    scorings = []
+    for scale in (0.5, 3.0, 20.0):
+        for t in (0.0, 0.2, 0.4, 0.6, 0.8):
+            noise = rng.normal(size=lists.n_documents)
+            blend = t * by_label + (1.0 - t) * noise
+            scorings.append(scale * blend)
+    return scorings

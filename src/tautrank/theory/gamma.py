@@ -17,10 +17,17 @@ from numpy.typing import ArrayLike
 
 from tautrank.arguments import whole
 from tautrank.arrays import F64, I64, check_each, numbers
+from tautrank.data import Lists
 from tautrank.losses import XENDCG
-from tautrank.losses.base import TrainingLists
 from tautrank.metrics.ordering import query_maxima, query_sums
-from tautrank.theory.theorem import check_list_scores, check_scored_lists
+from tautrank.theory.theorem import (
+    Labelled,
+    check_list_scores,
+    check_lists,
+    check_scored_lists,
+    float_labels,
+    has_relevant,
+)
 
 LABEL_PROBABILITIES = (0.5, 0.2, 0.15, 0.1, 0.05)
 """Of the labels 0 to 4: what the paper draws labels from in sec. 5.4; Figure 1 does not say its
@@ -38,97 +45,101 @@ def log_softmax(scores: ArrayLike, offsets: ArrayLike) -> F64:
     >>> log_softmax([0.0, 0.0, 7.0], [0, 2, 3])
     array([-0.69314718, -0.69314718,  0.        ])
     """
-    s, cuts = check_list_scores(scores, offsets)
-    sizes = np.diff(cuts)
-    centred = s - np.repeat(query_maxima(s, cuts), sizes)
-    totals = query_sums(np.exp(centred), cuts)
-    logs = np.log(totals, out=np.zeros_like(totals), where=totals > 0)
-    return np.asarray(centred - np.repeat(logs, sizes))
+    scores, offsets = check_list_scores(scores, offsets)
+    sizes = np.diff(offsets)
+    centred = scores - np.repeat(query_maxima(scores, offsets), sizes)
+    totals = query_sums(np.exp(centred), offsets)
+    log_totals = np.log(totals, out=np.zeros_like(totals), where=totals > 0)
+    return np.asarray(centred - np.repeat(log_totals, sizes))
 
 
-def gamma_targets(labels: ArrayLike, offsets: ArrayLike, gamma: ArrayLike) -> F64:
+def gamma_targets(lists: Labelled, gamma: ArrayLike) -> F64:
     """Return the targets of XE-NDCG, ``phi_i = (2^y_i - gamma_i) / sum_j (2^y_j - gamma_j)``.
 
     Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Definition 1.
 
     Args:
-        labels, offsets: the lists, see `tautrank.theory`.
+        lists: the lists, see `tautrank.theory`.
         gamma: numbers in [0, 1], one per document, or one for all.
 
-    >>> gamma_targets([2, 1, 0], [0, 3], 1.0)
+    >>> gamma_targets([2, 1, 0], 1.0)
     array([0.75, 0.25, 0.  ])
-    >>> gamma_targets([2, 1], [0, 2], [0.0, 1.5])
+    >>> gamma_targets([2, 1], [0.0, 1.5])
     Traceback (most recent call last):
     tautrank.errors.DataError: gamma[1] (query 0, document 1): found 1.5; expected a number from 0 to 1
     """
-    lists = TrainingLists.of(labels, offsets)
-    g = check_gamma(gamma, lists)
+    lists = check_lists(lists)
+    gamma = check_gamma(gamma, lists)
     # In units of the query's highest 2^y, so that no label overflows.
-    highest = np.repeat(query_maxima(lists.labels, lists.offsets), lists.sizes)
-    t = (np.exp2(lists.labels - highest) - np.exp2(-highest)) + np.exp2(-highest) * (1.0 - g)
-    totals = query_sums(t, lists.offsets)
+    labels = float_labels(lists)
+    highest = np.repeat(query_maxima(labels, lists.offsets), lists.sizes)
+    unit = np.exp2(-highest)
+    gains = np.exp2(labels - highest) - unit
+    numerators = gains + unit * (1.0 - gamma)
+    totals = query_sums(numerators, lists.offsets)
     shares = np.divide(1.0, totals, out=np.zeros_like(totals), where=totals > 0)
-    return np.asarray(t * np.repeat(shares, lists.sizes))
+    return np.asarray(numerators * np.repeat(shares, lists.sizes))
 
 
-def check_gamma(gamma: ArrayLike, lists: TrainingLists) -> F64:
+def check_gamma(gamma: ArrayLike, lists: Lists) -> F64:
     """Return gamma as float64, one per document.
 
     Args:
         gamma: numbers in [0, 1], one per document, or one for all.
         lists: the labelled lists.
 
-    >>> check_gamma(0.5, TrainingLists.of([1, 0], [0, 2]))
+    >>> check_gamma(0.5, Lists.of([1, 0]))
     array([0.5, 0.5])
     """
-    for_all = np.broadcast_to(gamma, lists.labels.shape) if np.ndim(gamma) == 0 else gamma
-    g = numbers("gamma", for_all, size=lists.labels.size)
-    check_each("gamma", g, (g >= 0) & (g <= 1), "a number from 0 to 1", lists.offsets)
-    return g
+    if np.ndim(gamma) == 0:
+        gamma = np.broadcast_to(gamma, lists.labels.shape)
+    checked = numbers("gamma", gamma, size=lists.n_documents)
+    is_share = (checked >= 0) & (checked <= 1)
+    check_each("gamma", checked, is_share, "a number from 0 to 1", lists.offsets)
+    return checked
 
 
-def cross_entropy(
-    scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, gamma: ArrayLike
-) -> F64:
+def cross_entropy(scores: ArrayLike, lists: Labelled, gamma: ArrayLike) -> F64:
     """Return XE-NDCG with any gamma, ``-sum_i phi_i log rho_i``, one per query; NaN without a
     relevant document.
 
     Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Definition 1.
 
     Args:
-        scores, labels, offsets: the lists, see `tautrank.theory`.
+        scores, lists: the lists, see `tautrank.theory`.
         gamma: numbers in [0, 1], one per document or one for all.
 
-    >>> cross_entropy([0.0, 0.0], [1, 0], [0, 2], [0.25, 0.5])  # any target costs log 2 here
+    >>> cross_entropy([0.0, 0.0], [1, 0], [0.25, 0.5])  # any target costs log 2 here
     array([0.69314718])
     """
-    s, lists = check_scored_lists(scores, labels, offsets)
-    phi = gamma_targets(lists.labels, lists.offsets, gamma)
-    values = -query_sums(phi * log_softmax(s, lists.offsets), lists.offsets)
-    return np.where(lists.has_relevant, values, np.nan)
+    scores, lists = check_scored_lists(scores, lists)
+    phi = gamma_targets(lists, gamma)
+    log_rho = log_softmax(scores, lists.offsets)
+    values = -query_sums(phi * log_rho, lists.offsets)
+    return np.where(has_relevant(lists), values, np.nan)
 
 
-def gammas_of(loss: XENDCG, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> F64:
+def gammas_of(loss: XENDCG, scores: ArrayLike, lists: Labelled) -> F64:
     """Return the gammas that a ``xendcg`` loss uses, one per document; drawn ones are those of seed
     0 and step 0.
 
     Args:
         loss: the loss, with a fixed, uniform or tight gamma.
         scores: one finite number per document; the tight gamma depends on them.
-        labels, offsets: the lists, see `tautrank.theory`.
+        lists: the lists, see `tautrank.theory`.
 
-    >>> gammas_of(XENDCG(gamma=0.25), [0.0, 0.0], [1, 0], [0, 2])
+    >>> gammas_of(XENDCG(gamma=0.25), [0.0, 0.0], [1, 0])
     array([0.25, 0.25])
     """
-    s, lists = check_scored_lists(scores, labels, offsets)
+    scores, lists = check_scored_lists(scores, lists)
     if isinstance(loss.gamma, float):
         return check_gamma(loss.gamma, lists)
     if loss.gamma == "tight":
-        return optimal_gamma(s, lists.labels, lists.offsets).gamma
+        return optimal_gamma(scores, lists).gamma
     from tautrank.kernels.randomness import fill_uniform
     from tautrank.kernels.streams import GAMMA_STREAM
 
-    gamma = np.empty(s.size)
+    gamma = np.empty(scores.size)
     for query, (start, stop) in enumerate(pairwise(lists.offsets)):
         fill_uniform(gamma[start:stop], np.uint64(0), 0, query, GAMMA_STREAM)
     return gamma
@@ -148,37 +159,36 @@ def log_expected_probability(scores: ArrayLike, targets: ArrayLike, offsets: Arr
     """
     log_rho = log_softmax(scores, offsets)
     phi = np.asarray(targets, dtype=np.float64)
-    cuts = np.asarray(offsets, dtype=np.int64)
+    offsets = np.asarray(offsets, dtype=np.int64)
     # Measured by the best document with a target: next to a far better one all the others may
     # underflow.
-    top = query_maxima(np.where(phi > 0, log_rho, -np.inf), cuts)
+    top = query_maxima(np.where(phi > 0, log_rho, -np.inf), offsets)
     top = np.where(np.isfinite(top), top, 0.0)
-    shares = query_sums(
-        phi * np.exp(np.minimum(log_rho - np.repeat(top, np.diff(cuts)), 0.0)), cuts
-    )
-    return np.log(shares, out=np.zeros_like(shares), where=shares > 0) + top
+    below_top = np.minimum(log_rho - np.repeat(top, np.diff(offsets)), 0.0)
+    shares = query_sums(phi * np.exp(below_top), offsets)
+    log_shares = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
+    return log_shares + top
 
 
-def jensen_gap(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, gamma: ArrayLike) -> F64:
+def jensen_gap(scores: ArrayLike, lists: Labelled, gamma: ArrayLike) -> F64:
     """Return ``log sum_i phi_i rho_i - sum_i phi_i log rho_i >= 0``, one per query; NaN without a
     relevant document.
 
     Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, sec. 4.2.
 
     Args:
-        scores, labels, offsets: the lists, see `tautrank.theory`.
+        scores, lists: the lists, see `tautrank.theory`.
         gamma: numbers in [0, 1], one per document or one for all.
 
-    >>> jensen_gap([0.0, 0.0], [1, 0], [0, 2], 0.5)  # equal scores leave Jensen nothing to lose
+    >>> jensen_gap([0.0, 0.0], [1, 0], 0.5)  # equal scores leave Jensen nothing to lose
     array([0.])
-    >>> jensen_gap([1.0, 0.0], [1, 0], [0, 2], [0.5, 0.0]).round(4)
+    >>> jensen_gap([1.0, 0.0], [1, 0], [0.5, 0.0]).round(4)
     array([0.1085])
     """
-    s, lists = check_scored_lists(scores, labels, offsets)
-    phi = gamma_targets(lists.labels, lists.offsets, gamma)
-    gap = log_expected_probability(s, phi, lists.offsets) + cross_entropy(
-        s, lists.labels, lists.offsets, gamma
-    )
+    scores, lists = check_scored_lists(scores, lists)
+    phi = gamma_targets(lists, gamma)
+    expected = log_expected_probability(scores, phi, lists.offsets)
+    gap = expected + cross_entropy(scores, lists, gamma)
     # The difference of two equal numbers rounds either way.
     return np.maximum(gap, 0.0)
 
@@ -198,7 +208,7 @@ class BestGamma(NamedTuple):
     value: F64
 
 
-def optimal_gamma(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> BestGamma:
+def optimal_gamma(scores: ArrayLike, lists: Labelled) -> BestGamma:
     """Return the gamma that minimises the loss and so gives the tightest bound on NDCG, and that
     minimum.
 
@@ -211,23 +221,24 @@ def optimal_gamma(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> B
     sec. 4.2, which leaves it open.
 
     Args:
-        scores, labels, offsets: the lists, see `tautrank.theory`.
+        scores, lists: the lists, see `tautrank.theory`.
 
-    >>> gamma, value = optimal_gamma([2.0, 0.0, 1.0], [0, 2, 1], [0, 3])
+    >>> gamma, value = optimal_gamma([2.0, 0.0, 1.0], [0, 2, 1])
     >>> gamma  # the irrelevant document with the highest score is cheap: it gets all it can
     array([0., 1., 0.])
     >>> bool(value[0] == XENDCG(gamma="tight").bind([0, 2, 1], [0, 3]).values([2.0, 0.0, 1.0])[0])
     True
     """
-    s, lists = check_scored_lists(scores, labels, offsets)
-    value = XENDCG(gamma="tight").bind(lists.labels, lists.offsets).values(s)
-    value[~lists.has_relevant] = np.nan
-    cost = -log_softmax(s, lists.offsets)
+    scores, lists = check_scored_lists(scores, lists)
+    value = XENDCG(gamma="tight").bind(lists).values(scores)
+    value[~has_relevant(lists)] = np.nan
+    cost = -log_softmax(scores, lists.offsets)
     # NaN compares false: a query without a relevant document gets gammas of 1.
-    return BestGamma(np.where(cost < np.repeat(value, lists.sizes), 0.0, 1.0), value)
+    is_cheap = cost < value[lists.query]
+    return BestGamma(np.where(is_cheap, 0.0, 1.0), value)
 
 
-def smallest_jensen_gap(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> BestGamma:
+def smallest_jensen_gap(scores: ArrayLike, lists: Labelled) -> BestGamma:
     """Return the gamma with the smallest Jensen gap ``log sum phi_i rho_i - sum phi_i log rho_i``,
     and that gap.
 
@@ -240,45 +251,54 @@ def smallest_jensen_gap(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike
     sec. 4.2.
 
     Args:
-        scores, labels, offsets: the lists, see `tautrank.theory`.
+        scores, lists: the lists, see `tautrank.theory`.
 
-    >>> gamma, gap = smallest_jensen_gap([2.0, 0.0, 1.0], [0, 2, 1], [0, 3])
+    >>> gamma, gap = smallest_jensen_gap([2.0, 0.0, 1.0], [0, 2, 1])
     >>> gamma, gap.round(4)
     (array([1., 0., 1.]), array([0.0954]))
     """
-    s, lists = check_scored_lists(scores, labels, offsets)
-    gamma = np.ones(s.size)
-    for query in np.flatnonzero(lists.has_relevant):
+    scores, lists = check_scored_lists(scores, lists)
+    gamma = np.ones(scores.size)
+    for query in np.flatnonzero(has_relevant(lists)):
         rows = np.arange(*lists.offsets[query : query + 2])
-        gamma[rows[_best_window(s[rows], lists.labels[rows])]] = 0.0
-    return BestGamma(gamma, jensen_gap(s, lists.labels, lists.offsets, gamma))
+        window = _best_window(scores[rows], float_labels(lists)[rows])
+        gamma[rows[window]] = 0.0
+    return BestGamma(gamma, jensen_gap(scores, lists, gamma))
 
 
 def _best_window(scores: F64, labels: F64) -> I64:
-    """Return the documents of a list that have a gamma of 0 where the Jensen gap is smallest."""
+    """Return the documents of a list that have a gamma of 0 where the Jensen gap is smallest.
+
+    With ``t`` the numerators of the target, ``T`` their sum, ``P = sum t rho`` and
+    ``C = -sum t log rho``, the gap is ``log(P / T) + C / T``. A gamma of 0 adds ``u`` to a ``t``.
+    """
     order = np.argsort(-scores, kind="stable")
     log_rho = log_softmax(scores, [0, scores.size])[order]
-    # What a gamma of 0 adds to the target's numerator, and that numerator at a gamma of 1.
-    unit = np.exp2(-labels.max())
-    least = np.exp2(labels - labels.max())[order] - unit
+    highest = labels.max()
+    u = np.exp2(-highest)
+    t = np.exp2(labels - highest)[order] - u  # at a gamma of 1
     # Probabilities are measured by the highest one in the sum: next to a far better document all
     # may underflow.
-    top = log_rho[least > 0.0].max()
-    weight, likely, weighted = (
-        least.sum(),
-        least @ np.exp(np.minimum(log_rho - top, 0.0)),
-        -least @ log_rho,
-    )
-    best, window = np.log(likely / weight) + top + weighted / weight, slice(0)
+    top = log_rho[t > 0.0].max()
+    T = t.sum()
+    P = t @ np.exp(np.minimum(log_rho - top, 0.0))
+    C = -t @ log_rho
+
+    smallest_gap = np.log(P / T) + top + C / T
+    best = slice(0)
     for begin in range(log_rho.size):
+        # Windows that begin here, by their end.
         inside = log_rho[begin:]
         reference = max(top, inside[0])
-        w = weight + unit * np.arange(1, inside.size + 1)
-        x = likely * np.exp(top - reference) + unit * np.cumsum(np.exp(inside - reference))
-        gaps = np.log(x / w) + reference + (weighted - unit * np.cumsum(inside)) / w
-        if gaps.min() < best:
-            best, window = gaps.min(), slice(begin, begin + int(np.argmin(gaps)) + 1)
-    return order[window]
+        added = u * np.cumsum(np.exp(inside - reference))
+        Ts = T + u * np.arange(1, inside.size + 1)
+        Ps = P * np.exp(top - reference) + added
+        Cs = C - u * np.cumsum(inside)
+        gaps = np.log(Ps / Ts) + reference + Cs / Ts
+        if gaps.min() < smallest_gap:
+            smallest_gap = gaps.min()
+            best = slice(begin, begin + int(np.argmin(gaps)) + 1)
+    return order[best]
 
 
 class JensenClouds(NamedTuple):
@@ -324,30 +344,39 @@ def jensen_clouds(
     >>> bool((clouds.smallest_losses[:, None] <= clouds.losses).all())
     True
     """
-    examples, documents, draws = (
-        whole(name, value, 1)
-        for name, value in (("examples", examples), ("documents", documents), ("draws", draws))
-    )
+    examples = whole("examples", examples, 1)
+    documents = whole("documents", documents, 1)
+    draws = whole("draws", draws, 1)
     rng = np.random.default_rng(whole("seed", seed, 0, 2**64 - 1))
     scores = rng.random((examples, documents))
-    labels = rng.choice(
-        len(LABEL_PROBABILITIES), (examples, documents), p=LABEL_PROBABILITIES
-    ).astype(np.float64)
+    labels = draw_labels(rng, (examples, documents))
     labels[labels.max(axis=1) == 0, 0] = 1.0
-    ends = np.arange(examples * draws + 1) * documents
-    single = (scores.ravel(), labels.ravel(), ends[: examples + 1])
+    lists = Lists.of(labels.ravel(), np.arange(examples + 1) * documents)
+
     # A gamma is one list: an example's list repeated for each of its gammas.
-    repeated = (
-        np.repeat(scores, draws, axis=0).ravel(),
-        np.repeat(labels, draws, axis=0).ravel(),
-        ends,
-    )
-    gamma = rng.random(ends[-1])
-    tight = optimal_gamma(*single)
+    repeated_scores = np.repeat(scores, draws, axis=0).ravel()
+    repeated_labels = np.repeat(labels, draws, axis=0).ravel()
+    repeated_lists = Lists.of(repeated_labels, np.arange(examples * draws + 1) * documents)
+    gamma = rng.random(repeated_scores.size)
+    gaps = jensen_gap(repeated_scores, repeated_lists, gamma)
+    losses = cross_entropy(repeated_scores, repeated_lists, gamma)
+
+    scores = scores.ravel()
+    tight = optimal_gamma(scores, lists)
     return JensenClouds(
-        gaps=jensen_gap(*repeated, gamma).reshape(examples, draws),
-        losses=cross_entropy(*repeated, gamma).reshape(examples, draws),
-        smallest_gaps=smallest_jensen_gap(*single).value,
+        gaps=gaps.reshape(examples, draws),
+        losses=losses.reshape(examples, draws),
+        smallest_gaps=smallest_jensen_gap(scores, lists).value,
         smallest_losses=tight.value,
-        gaps_at_smallest_losses=jensen_gap(*single, tight.gamma),
+        gaps_at_smallest_losses=jensen_gap(scores, lists, tight.gamma),
     )
+
+
+def draw_labels(rng: np.random.Generator, shape: tuple[int, ...]) -> F64:
+    """Draw labels with the paper's `LABEL_PROBABILITIES`.
+
+    >>> draw_labels(np.random.default_rng(0), (4,))
+    array([1., 0., 0., 0.])
+    """
+    labels = rng.choice(len(LABEL_PROBABILITIES), shape, p=LABEL_PROBABILITIES)
+    return labels.astype(np.float64)

@@ -19,15 +19,21 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tautrank.arguments import real, whole
 from tautrank.arrays import F64, I64
+from tautrank.data import Lists
 from tautrank.errors import OptionError
 from tautrank.losses import REGISTRY, LambdaLoss, LambdaRank, Loss, SoftmaxLoss
 from tautrank.losses.base import TrainingLists
 from tautrank.metrics.ordering import query_sums
-from tautrank.theory.theorem import document_pairs
+from tautrank.theory.theorem import (
+    Labelled,
+    check_lists,
+    document_pairs,
+    float_labels,
+    has_relevant,
+)
 
 LogCovering: TypeAlias = Callable[[float], float]
 """From a radius to the natural logarithm of the number of balls that cover a class of models."""
@@ -64,18 +70,22 @@ def differences(
     >>> differences(lambda s: np.add.reduceat(s**2, cuts[:-1]), np.array([1.0, 2.0, 3.0]), cuts).round(6)
     array([2., 4., 6.])
     """
-    starts, sizes = offsets[:-1], np.diff(offsets)
     slopes = np.full_like(scores, np.nan)
-    for place in range(int(sizes.max(initial=0))) if places is None else places:
+    sizes = np.diff(offsets)
+    if places is None:
+        places = range(int(sizes.max(initial=0)))
+    for place in places:
         queries = np.flatnonzero(sizes > place)
-        documents = starts[queries] + place
-        down, up = scores.copy(), scores.copy()
+        documents = offsets[queries] + place
+        down = scores.copy()
+        up = scores.copy()
         down[documents] += between[0]
         up[documents] += between[1]
         # The true distance: next to a large score the width itself is rounded.
         moved = up[documents] - down[documents]
         with np.errstate(invalid="ignore"):  # two values may be infinite
-            slopes[documents] = (function(up)[queries] - function(down)[queries]) / moved
+            rise = function(up)[queries] - function(down)[queries]
+            slopes[documents] = rise / moved
     return slopes
 
 
@@ -92,15 +102,20 @@ def slopes_at_kinks(
     >>> low.round(4), high.round(4)
     (array([-1., nan]), array([ 1., nan]))
     """
-    left, right, far_left, far_right = (
-        differences(function, scores, offsets, between, places)
-        for width in (WIDTH, _WIDER * WIDTH)
-        for between in ((-width, 0.0), (0.0, width))
-    )
-    smooth = ~(np.abs(right - left) > 0.5 * np.abs(far_right - far_left))
-    return np.where(smooth, np.nan, np.minimum(left, right)), np.where(
-        smooth, np.nan, np.maximum(left, right)
-    )
+
+    def one_sided(width: float) -> tuple[F64, F64]:
+        left = differences(function, scores, offsets, (-width, 0.0), places)
+        right = differences(function, scores, offsets, (0.0, width), places)
+        return left, right
+
+    left, right = one_sided(WIDTH)
+    far_left, far_right = one_sided(_WIDER * WIDTH)
+    jump = np.abs(right - left)
+    far_jump = np.abs(far_right - far_left)
+    is_kink = jump > 0.5 * far_jump
+    low = np.where(is_kink, np.minimum(left, right), np.nan)
+    high = np.where(is_kink, np.maximum(left, right), np.nan)
+    return low, high
 
 
 class Lipschitz(NamedTuple):
@@ -114,7 +129,7 @@ class Lipschitz(NamedTuple):
             where there is none.
         measured: the largest ``sum_i |dl/ds_i|`` over the scores that were tried.
 
-    >>> found = lipschitz("lambdarank(k=none)", [1, 0, 0, 0], [0, 4])
+    >>> found = lipschitz("lambdarank(k=none)", [1, 0, 0, 0])
     >>> found.paper.round(2), found.proven.round(2), found.measured.round(2)
     (array([23.08]), array([5.31]), array([2.42]))
     """
@@ -124,9 +139,7 @@ class Lipschitz(NamedTuple):
     measured: F64
 
 
-def lipschitz(
-    loss: Loss | str, labels: ArrayLike, offsets: ArrayLike, *, draws: int = 20, seed: int = 0
-) -> Lipschitz:
+def lipschitz(loss: Loss | str, lists: Labelled, *, draws: int = 20, seed: int = 0) -> Lipschitz:
     """Measure how steep a loss is, next to the constants that are stated and proven.
 
     Proven for the softmax family: ``sum_i |rho_i - phi_i| <= 2`` (Proposition 2). For a LambdaLoss
@@ -138,23 +151,28 @@ def lipschitz(
 
     Args:
         loss: any loss, or its name.
-        labels, offsets: the lists, see `tautrank.theory`.
+        lists: the lists, see `tautrank.theory`.
         draws: random scorings to try per scale, besides the labels upside down, the worst case of a
             pairwise loss, and all of the probability on the worst document, the worst case of cross
             entropy.
         seed: seed of the scores and of the loss.
 
-    >>> found = lipschitz("listnet", [1, 0, 0], [0, 3])
+    >>> found = lipschitz("listnet", [1, 0, 0])
     >>> found.paper, found.measured
     (array([2.]), array([2.]))
     """
-    chosen = REGISTRY.make(loss)
-    lists = TrainingLists.of(labels, offsets)
-    measured = measured_constant(chosen, lists, whole("draws", draws, 1), whole("seed", seed, 0))
-    return Lipschitz(paper_constant(chosen, lists), proven_constant(chosen, lists), measured)
+    loss = REGISTRY.make(loss)
+    lists = check_lists(lists)
+    draws = whole("draws", draws, 1)
+    seed = whole("seed", seed, 0)
+    return Lipschitz(
+        paper=paper_constant(loss, lists),
+        proven=proven_constant(loss, lists),
+        measured=measured_constant(loss, lists, draws, seed),
+    )
 
 
-def paper_constant(loss: Loss, lists: TrainingLists) -> F64:
+def paper_constant(loss: Loss, lists: Lists) -> F64:
     """Return the constants of Propositions 1 and 2, one per query; NaN for other losses.
 
     Args:
@@ -162,23 +180,19 @@ def paper_constant(loss: Loss, lists: TrainingLists) -> F64:
         lists: the labelled lists.
 
     >>> from tautrank.losses import XENDCG
-    >>> paper_constant(XENDCG(), TrainingLists.of([1, 0], [0, 2]))
+    >>> paper_constant(XENDCG(), Lists.of([1, 0]))
     array([2.])
     """
+    if isinstance(loss, SoftmaxLoss):
+        return proven_constant(loss, lists)
     if isinstance(loss, LambdaRank) and loss.norm is None and loss.assignment == "hard":
-        return np.where(
-            lists.has_relevant,
-            loss.sigma * lists.sizes.astype(np.float64) ** 2 / math.log(2.0),
-            0.0,
-        )
-    return (
-        proven_constant(loss, lists)
-        if isinstance(loss, SoftmaxLoss)
-        else np.full(lists.sizes.size, np.nan)
-    )
+        m = lists.sizes.astype(np.float64)
+        constants = loss.sigma * m**2 / math.log(2.0)
+        return np.where(has_relevant(lists), constants, 0.0)
+    return np.full(lists.n_queries, np.nan)
 
 
-def proven_constant(loss: Loss, lists: TrainingLists) -> F64:
+def proven_constant(loss: Loss, lists: Lists) -> F64:
     """Return a bound on ``sum_i |dl/ds_i|`` for all scores, one per query; see `lipschitz`.
 
     Args:
@@ -186,31 +200,40 @@ def proven_constant(loss: Loss, lists: TrainingLists) -> F64:
         lists: the labelled lists.
 
     >>> from tautrank.losses import RankNet
-    >>> proven_constant(RankNet(), TrainingLists.of([1, 0], [0, 2])).round(4)  # 2/log 2: one pair
+    >>> proven_constant(RankNet(), Lists.of([1, 0])).round(4)  # 2/log 2: one pair
     array([2.8854])
     """
     if isinstance(loss, SoftmaxLoss):
-        return np.where(lists.has_relevant, 2.0, 0.0)
+        return np.where(has_relevant(lists), 2.0, 0.0)
+    if loss.name == "mse":
+        return np.full(lists.n_queries, np.inf)
     # A norm divides by the distance of scores, and sampled gains have no bound that is of use.
     if not isinstance(loss, LambdaLoss) or loss.norm is not None or loss._draws_rankings:
-        return np.full(lists.sizes.size, np.inf if loss.name == "mse" else np.nan)
-    u = loss._document_weights(lists)[lists.arrangement]
+        return np.full(lists.n_queries, np.nan)
+    weights = np.maximum(_largest_weights(loss, lists), 0.0)
+    constants = 2.0 * loss.sigma / math.log(2.0) * weights
+    return np.where(has_relevant(lists), constants, 0.0)
+
+
+def _largest_weights(loss: LambdaLoss, lists: Lists) -> F64:
+    """Return a bound on the sum of the weights of all pairs for any ranking, one per query."""
+    training_lists = TrainingLists.of(lists)
+    u = loss._document_weights(training_lists)[training_lists.arrangement]
     v, gap = loss._rank_weights(lists.longest + 1)
     if loss.every_pair:
-        weights = float(v.max(initial=0.0)) * (lists.sizes - 1) * query_sums(u, lists.offsets)
-    else:
-        weights, query = np.zeros(lists.sizes.size), lists.query
-        for i, j in document_pairs(lists.offsets):
-            np.add.at(weights, query[i], np.minimum(np.abs(u[i] - u[j]), loss._cap))
-        weights *= v[0] - v[-1] + gap[1:].max(initial=0.0)
-    return np.where(
-        lists.has_relevant, 2.0 * loss.sigma / math.log(2.0) * np.maximum(weights, 0.0), 0.0
-    )
+        largest_v = float(v.max(initial=0.0))
+        n_pairs = lists.sizes - 1  # of each document
+        return np.asarray(largest_v * n_pairs * query_sums(u, lists.offsets))
+    sums = np.zeros(lists.n_queries)
+    for i, j in document_pairs(lists.offsets):
+        np.add.at(sums, lists.query[i], np.minimum(np.abs(u[i] - u[j]), loss._cap))
+    largest_part_of_rank = v[0] - v[-1] + gap[1:].max(initial=0.0)
+    return np.asarray(sums * largest_part_of_rank)
 
 
 def measured_constant(
     loss: Loss,
-    lists: TrainingLists,
+    lists: Lists,
     draws: int,
     seed: int,
     scales: tuple[float, ...] = (0.1, 1.0, 30.0),
@@ -228,29 +251,34 @@ def measured_constant(
         scales: standard deviations of the scores.
 
     >>> from tautrank.losses import RankNet
-    >>> measured_constant(RankNet(), TrainingLists.of([1, 0], [0, 2]), 3, 0).round(4)
+    >>> measured_constant(RankNet(), Lists.of([1, 0]), 3, 0).round(4)
     array([2.8854])
     """
-    objective = loss.bind(lists.labels, lists.offsets, seed=seed)
+    objective = loss.bind(lists, seed=seed)
     rng = np.random.default_rng(seed)
-    most = np.zeros(lists.sizes.size)
-    # The first document of the arrangement has the lowest label.
-    worst_on_top = np.zeros(lists.labels.size)
-    worst_on_top[lists.arrangement[lists.offsets[:-1][lists.sizes > 0]]] = 1.0
-    tried = [
-        -lists.labels,
-        worst_on_top,
-        *(rng.normal(size=lists.labels.size) for _ in range(draws)),
-    ]
-    for step, unit in enumerate(tried):
+    scorings = [-float_labels(lists), _worst_on_top(lists)]
+    for _ in range(draws):
+        scorings.append(rng.normal(size=lists.n_documents))
+
+    steepest = np.zeros(lists.n_queries)
+    for step, unit in enumerate(scorings):
         for scale in scales:
             scores = scale * unit
             if loss.gradient_is_derivative:
                 slopes = np.asarray(objective.gradients(scores, step)[0], dtype=np.float64)
             else:
                 slopes = differences(objective.frozen(scores, step).values, scores, lists.offsets)
-            most = np.maximum(most, query_sums(np.abs(slopes), lists.offsets))
-    return most
+            steepest = np.maximum(steepest, query_sums(np.abs(slopes), lists.offsets))
+    return steepest
+
+
+def _worst_on_top(lists: Lists) -> F64:
+    """Return scores of 1 for the first document of the lowest label of each query, and 0."""
+    scores = np.zeros(lists.n_documents)
+    lowest_first = np.lexsort((lists.labels, lists.query))
+    starts = lists.offsets[:-1][lists.sizes > 0]
+    scores[lowest_first[starts]] = 1.0
+    return scores
 
 
 def generalisation_error(
@@ -293,26 +321,34 @@ def generalisation_error(
     842.3
     """
     n = whole("n", n, 1)
-    steep = real("lipschitz", lipschitz, 0.0, above=True)
-    most = steep if difference is None else real("difference", difference, 0.0, above=True)
-    chance = real("confidence", confidence, 0.0, above=True, most=1.0)
-    if chance == 1.0:
+    L = real("lipschitz", lipschitz, 0.0, above=True)
+    d = L if difference is None else real("difference", difference, 0.0, above=True)
+    confidence = real("confidence", confidence, 0.0, above=True, most=1.0)
+    if confidence == 1.0:
         raise OptionError("confidence: found 1; expected a number above 0 and below 1")
 
     def excess(epsilon: float) -> float:
-        covering = real("log_covering", log_covering(epsilon / (4.0 * steep)), 0.0)
-        return math.log(2.0) + covering - n * epsilon**2 / (2.0 * most**2) - math.log1p(-chance)
+        """Return the logarithm of the left side of the inequality over the right."""
+        log_n = real("log_covering", log_covering(epsilon / (4.0 * L)), 0.0)
+        exponent = n * epsilon**2 / (2.0 * d**2)
+        log_left_side = math.log(2.0) + log_n - exponent
+        return log_left_side - math.log1p(-confidence)
 
     # The function falls with epsilon, by at least its quadratic part, so halving an interval finds
     # its root.
-    low, high = 0.0, most * math.sqrt(1.0 + 2.0 * max(excess(most), 0.0) / n)
-    if excess(high) > 1e-9 * (1.0 + excess(most)):
+    low = 0.0
+    excess_at_d = max(excess(d), 0.0)
+    high = d * math.sqrt(1.0 + 2.0 * excess_at_d / n)
+    if excess(high) > 1e-9 * (1.0 + excess(d)):
         raise OptionError(
             "log_covering: found a number that grows with the radius; expected one that falls"
         )
     for _ in range(200):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+        if excess(middle) > 0:
+            low = middle
+        else:
+            high = middle
     return high
 
 
@@ -332,7 +368,7 @@ def log_box_covering(radius: float, dimensions: int) -> float:
     8
     """
     r = real("radius", radius, 0.0, above=True)
+    d = whole("dimensions", dimensions, 1)
     # A cube's side that divides 1 up to rounding does not need one cube more.
-    return whole("dimensions", dimensions, 1) * math.log(
-        max(1, math.ceil(1.0 / (2.0 * r) * (1.0 - 1e-12)))
-    )
+    n_cubes = math.ceil(1.0 / (2.0 * r) * (1.0 - 1e-12))
+    return d * math.log(max(1, n_cubes))

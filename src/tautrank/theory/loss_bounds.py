@@ -18,31 +18,39 @@ Optimization*, CIKM 2018, sec. 5.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank import losses
-from tautrank.arrays import F64
+from tautrank.arrays import F64, I32
+from tautrank.data import Lists
 from tautrank.losses import XENDCG, LambdaLoss, LambdaRank, ListNet, Loss, SoftmaxLoss
-from tautrank.losses.base import TrainingLists
 from tautrank.losses.pairwise import _PairObjective
-from tautrank.metrics import DCG, NDCG, Metric, discount_values, gain_values, metric
+from tautrank.metrics import DCG, NDCG, discount_values, gain_values, metric
 from tautrank.metrics.base import mean_over_queries
 from tautrank.metrics.ordering import query_sums
 from tautrank.theory import gamma as gammas
-from tautrank.theory import theorem
-from tautrank.theory.theorem import Bound, check_scored_lists, sees_scores
+from tautrank.theory.theorem import (
+    Bound,
+    Labelled,
+    check_scored_lists,
+    document_pairs,
+    has_relevant,
+    in_scope,
+    negative_log,
+    sees_scores,
+)
 
 ARP_LOSSES = (losses.ARPLoss1, losses.ARPLoss2)
 NDCG_LOSSES = (losses.NDCGLoss1, losses.NDCGLoss2, losses.NDCGLoss2PP)
 
 
-def not_about_xendcg(loss: Loss, scores: F64, lists: TrainingLists) -> str | None:
+def not_about_xendcg(loss: Loss, scores: F64, lists: Lists) -> str | None:
     """Condition of a theorem about XE-NDCG.
 
-    >>> not_about_xendcg(ListNet(), np.zeros(1), TrainingLists.of([1], [0, 1]))
+    >>> not_about_xendcg(ListNet(), np.zeros(1), Lists.of([1]))
     'it is about xendcg without noise'
     """
     if isinstance(loss, XENDCG) and sees_scores(loss):
@@ -50,10 +58,10 @@ def not_about_xendcg(loss: Loss, scores: F64, lists: TrainingLists) -> str | Non
     return "it is about xendcg without noise"
 
 
-def not_about_listnet(loss: Loss, scores: F64, lists: TrainingLists) -> str | None:
+def not_about_listnet(loss: Loss, scores: F64, lists: Lists) -> str | None:
     """Condition of a theorem about ListNet.
 
-    >>> not_about_listnet(XENDCG(), np.zeros(1), TrainingLists.of([1], [0, 1]))
+    >>> not_about_listnet(XENDCG(), np.zeros(1), Lists.of([1]))
     'it is about listnet without noise'
     """
     if isinstance(loss, ListNet) and sees_scores(loss):
@@ -61,10 +69,10 @@ def not_about_listnet(loss: Loss, scores: F64, lists: TrainingLists) -> str | No
     return "it is about listnet without noise"
 
 
-def not_about_lambdaloss(loss: Loss, scores: F64, lists: TrainingLists) -> str | None:
+def not_about_lambdaloss(loss: Loss, scores: F64, lists: Lists) -> str | None:
     """Condition of the theorem about a LambdaLoss and its constants.
 
-    >>> not_about_lambdaloss(LambdaRank(norm="lightgbm"), np.zeros(1), TrainingLists.of([1], [0, 1]))
+    >>> not_about_lambdaloss(LambdaRank(norm="lightgbm"), np.zeros(1), Lists.of([1]))
     'it is about losses without norm'
     """
     reason = not_of_family(loss, (losses.RankNet, *ARP_LOSSES, *NDCG_LOSSES, LambdaRank))
@@ -73,10 +81,10 @@ def not_about_lambdaloss(loss: Loss, scores: F64, lists: TrainingLists) -> str |
     return reason
 
 
-def not_about_ndcg_cost(loss: Loss, scores: F64, lists: TrainingLists) -> str | None:
+def not_about_ndcg_cost(loss: Loss, scores: F64, lists: Lists) -> str | None:
     """Condition of the theorem about a LambdaLoss without constants.
 
-    >>> not_about_ndcg_cost(LambdaRank(k=2), np.zeros(3), TrainingLists.of([1, 0, 0], [0, 3]))
+    >>> not_about_ndcg_cost(LambdaRank(k=2), np.zeros(3), Lists.of([1, 0, 0]))
     'it is about full lists: k is 2, the longest list has 3 documents'
     """
     reason = not_of_family(loss, (*NDCG_LOSSES, LambdaRank))
@@ -104,14 +112,14 @@ def not_of_family(loss: Any, kinds: tuple[type[LambdaLoss], ...]) -> str | None:
     return None
 
 
-def not_on_full_lists(loss: Any, lists: TrainingLists) -> str | None:
+def not_on_full_lists(loss: Any, lists: Lists) -> str | None:
     """Return why a theorem that does not hold with a cutoff is not about a loss, or None.
 
     Args:
         loss: a loss with a cutoff ``k``.
         lists: the labelled lists.
 
-    >>> not_on_full_lists(LambdaRank(k=3), TrainingLists.of([1, 0, 0], [0, 3])) is None
+    >>> not_on_full_lists(LambdaRank(k=3), Lists.of([1, 0, 0])) is None
     True
     """
     if loss.k is None or loss.k >= lists.longest:
@@ -132,8 +140,7 @@ def discount_not_from_1(loss: Any) -> str | None:
 
 def xe_ndcg_bound(
     scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
+    lists: Labelled,
     loss: Loss | str = "xendcg",
     *,
     refined: bool = False,
@@ -158,54 +165,61 @@ def xe_ndcg_bound(
     paper says for binary ones.
 
     Args:
-        scores, labels, offsets: the lists, see `tautrank.theory`.
+        scores, lists: the lists, see `tautrank.theory`.
         loss: a ``xendcg`` loss, or its name; gammas that are drawn are those of seed 0 and step 0.
         refined: whether to translate NDCG only as much as gamma requires.
         gamma: numbers in [0, 1], one per document or one for all, instead of those of the loss.
         ties: tie policy of the metric.
 
-    >>> xe_ndcg_bound([1.0, 2.0, 0.0], [3, 0, 1], [0, 3], gamma=0.5)
+    >>> xe_ndcg_bound([1.0, 2.0, 0.0], [3, 0, 1], gamma=0.5)
     XE >= -log(NDCG + 1/maxDCG): 1.513 >= 0.2545 on average over 1 query, the smallest gap 1.258; holds
-    >>> bound = xe_ndcg_bound([1.0, 2.0, 0.0], [3, 0, 1], [0, 3], gamma=1.0, refined=True)
+    >>> bound = xe_ndcg_bound([1.0, 2.0, 0.0], [3, 0, 1], gamma=1.0, refined=True)
     >>> bool(bound.lower[0] == -np.log(metric("ndcg").mean([1.0, 2.0, 0.0], [3, 0, 1], [0, 3])))
     True
     """
-    chosen, s, lists = theorem.in_scope(loss, scores, labels, offsets, not_about_xendcg)
-    y, cuts = lists.labels, lists.offsets
+    xendcg: Any = losses.REGISTRY.make(loss)
+    scores, lists = in_scope(xendcg, scores, lists, not_about_xendcg)
     if gamma is None:
-        value = chosen.bind(y, cuts).values(s)
-        used = gammas.gammas_of(chosen, s, y, cuts)
+        value = xendcg.bind(lists).values(scores)
+        gamma = gammas.gammas_of(xendcg, scores, lists)
     else:
-        used = gammas.check_gamma(gamma, lists)
-        value = gammas.cross_entropy(s, y, cuts, used)
-    ideal = metric("dcg").per_query(y, y, cuts)
-    ndcg, dcg = (metric(name, ties=ties).per_query(s, y, cuts) for name in ("ndcg", "dcg"))
-    reciprocal = metric("dcg", discount="reciprocal", ties=ties).per_query(s, y, cuts)
-    total = query_sums(gain_values(y) + (1.0 - used), cuts)
-    shift, added = "1/maxDCG", np.ones_like(ideal)
+        gamma = gammas.check_gamma(gamma, lists)
+        value = gammas.cross_entropy(scores, lists, gamma)
+
+    ideal = metric("dcg").per_query(lists.labels, lists)
     if refined:
-        shift = "sum (1 - gamma) rho / maxDCG"
-        added = query_sums((1.0 - used) * np.exp(gammas.log_softmax(s, cuts)), cuts)
-    translated = ndcg + added / ideal
+        shift_name = "sum (1 - gamma) rho / maxDCG"
+        rho = np.exp(gammas.log_softmax(scores, lists.offsets))
+        shift = query_sums((1.0 - gamma) * rho, lists.offsets)
+    else:
+        shift_name = "1/maxDCG"
+        shift = np.ones_like(ideal)
+    ndcg = metric("ndcg", ties=ties).per_query(scores, lists)
+    translated = ndcg + shift / ideal
+
+    # The terms of the proof are sums over documents in units of the sum of the targets.
+    targets = gammas.gamma_targets(lists, gamma)
+    expected = gammas.log_expected_probability(scores, targets, lists.offsets)
+    total = query_sums(gain_values(lists.labels) + (1.0 - gamma), lists.offsets)
+    dcg_by_rank = metric("dcg", discount="reciprocal", ties=ties).per_query(scores, lists)
+    dcg = metric("dcg", ties=ties).per_query(scores, lists)
+    steps = {
+        "Jensen's inequality (13)": -expected,
+        "rho <= 1/rank (9)": negative_log((dcg_by_rank + shift) / total),
+        "log2(1 + rank) <= rank (11)": negative_log((dcg + shift) / total),
+    }
     return Bound(
-        name=f"XE >= -log(NDCG + {shift})",
+        name=f"XE >= -log(NDCG + {shift_name})",
         upper=value,
-        lower=theorem.negative_log(translated),
-        mean_lower=float(theorem.negative_log(mean_over_queries(translated))),
-        steps={
-            "Jensen's inequality (13)": -gammas.log_expected_probability(
-                s, gammas.gamma_targets(y, cuts, used), cuts
-            ),
-            "rho <= 1/rank (9)": theorem.negative_log((reciprocal + added) / total),
-            "log2(1 + rank) <= rank (11)": theorem.negative_log((dcg + added) / total),
-        },
+        lower=negative_log(translated),
+        mean_lower=float(negative_log(mean_over_queries(translated))),
+        steps=steps,
     )
 
 
 def softmax_mrr_bound(
     scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
+    lists: Labelled,
     loss: Loss | str = "listnet",
     *,
     ties: str = "worst",
@@ -222,20 +236,22 @@ def softmax_mrr_bound(
     policy, and for full lists only.
 
     Args:
-        scores, labels, offsets: the lists, see `tautrank.theory`.
+        scores, lists: the lists, see `tautrank.theory`.
         loss: a ``listnet`` loss, or its name.
         ties: tie policy of the metric.
 
-    >>> softmax_mrr_bound([1.0, 2.0, 0.0], [1, 0, 0], [0, 3])
+    >>> softmax_mrr_bound([1.0, 2.0, 0.0], [1, 0, 0])
     XE >= -log RR: 1.408 >= 0.6931 on average over 1 query, the smallest gap 0.7145; holds
     """
-    return _listnet_bound("XE >= -log RR", scores, labels, offsets, loss, metric("mrr", ties=ties))
+    listnet = losses.REGISTRY.make(loss)
+    scores, lists = in_scope(listnet, scores, lists, not_about_listnet)
+    reciprocal_rank = metric("mrr", ties=ties).per_query(scores, lists)
+    return _listnet_bound("XE >= -log RR", listnet, scores, lists, reciprocal_rank)
 
 
 def softmax_ndcg_bound(
     scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
+    lists: Labelled,
     loss: Loss | str = "listnet",
     **options: Any,
 ) -> Bound:
@@ -250,62 +266,55 @@ def softmax_ndcg_bound(
     (`docs/theory.md` has the numbers). Holds for every tie policy, and for full lists only.
 
     Args:
-        scores, labels, offsets: the lists, see `tautrank.theory`.
+        scores, lists: the lists, see `tautrank.theory`.
         loss: a ``listnet`` loss, or its name.
         options: ``gain`` and ``ties`` of the metric.
 
-    >>> softmax_ndcg_bound([1.0, 2.0, 0.0], [1, 0, 1], [0, 3])
+    >>> softmax_ndcg_bound([1.0, 2.0, 0.0], [1, 0, 1])
     XE >= -log NDCG: 1.908 >= 0.3661 on average over 1 query, the smallest gap 1.541; holds
     """
-    return _listnet_bound(
-        "XE >= -log NDCG", scores, labels, offsets, loss, metric("ndcg", **options)
-    )
+    listnet = losses.REGISTRY.make(loss)
+    scores, lists = in_scope(listnet, scores, lists, not_about_listnet)
+    ndcg = metric("ndcg", **options).per_query(scores, lists)
+    return _listnet_bound("XE >= -log NDCG", listnet, scores, lists, ndcg)
 
 
-def _listnet_bound(
-    name: str,
-    scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
-    loss: Loss | str,
-    judge: Metric,
-) -> Bound:
-    """Compare the loss with ``-log`` of a metric; ``-log sum phi rho`` is between them."""
-    chosen, s, lists = theorem.in_scope(loss, scores, labels, offsets, not_about_listnet)
-    y, cuts = lists.labels, lists.offsets
-    judged = judge.per_query(s, y, cuts)
-    expected = gammas.log_expected_probability(s, targets_of(chosen, s, y, cuts), cuts)
+def _listnet_bound(name: str, loss: Any, scores: F64, lists: Lists, values: F64) -> Bound:
+    """Compare the loss with ``-log`` of the values of a metric; ``-log sum phi rho`` is between
+    them.
+    """
+    targets = targets_of(loss, scores, lists)
+    expected = gammas.log_expected_probability(scores, targets, lists.offsets)
     return Bound(
         name=name,
-        upper=chosen.bind(y, cuts).values(s),
-        lower=theorem.negative_log(judged),
-        mean_lower=float(theorem.negative_log(mean_over_queries(judged))),
+        upper=loss.bind(lists).values(scores),
+        lower=negative_log(values),
+        mean_lower=float(negative_log(mean_over_queries(values))),
         steps={"Jensen's inequality": -expected},
     )
 
 
-def targets_of(loss: SoftmaxLoss, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> F64:
+def targets_of(loss: SoftmaxLoss, scores: ArrayLike, lists: Labelled) -> F64:
     """Return the target distribution ``phi`` of a softmax loss, read off its gradient
     ``rho - phi``.
 
     Args:
         loss: the loss; targets that are drawn are those of seed 0 and step 0.
-        scores, labels, offsets: the lists, see `tautrank.theory`.
+        scores, lists: the lists, see `tautrank.theory`.
 
-    >>> targets_of(ListNet(), [0.0, 0.0, 0.0], [1, 3, 0], [0, 3])
+    >>> targets_of(ListNet(), [0.0, 0.0, 0.0], [1, 3, 0])
     array([0.25, 0.75, 0.  ])
     """
-    s, lists = check_scored_lists(scores, labels, offsets)
-    grad, _ = (
-        dataclasses.replace(loss, hessian="diagonal").bind(lists.labels, lists.offsets).gradients(s)
-    )
-    phi = np.exp(gammas.log_softmax(s, lists.offsets)) - grad
+    scores, lists = check_scored_lists(scores, lists)
+    objective = dataclasses.replace(loss, hessian="diagonal").bind(lists)
+    gradient, _ = objective.gradients(scores)
+    phi = np.exp(gammas.log_softmax(scores, lists.offsets)) - gradient
     # What is left of rho - (rho - 0) is rounding.
     phi[phi < 1e-15] = 0.0
-    return np.where(np.repeat(lists.has_relevant, lists.sizes), phi, 0.0)
+    return np.where(has_relevant(lists)[lists.query], phi, 0.0)
 
 
-def ndcg_cost(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, **options: Any) -> F64:
+def ndcg_cost(scores: ArrayLike, lists: Labelled, **options: Any) -> F64:
     """Return NDCG as a cost, ``sum_i G_i - NDCG``, one per query; NaN without a relevant document.
 
     It is ``1 - NDCG`` plus ``sum_i G_i - 1``, which is at least 0 and does not depend on the
@@ -314,25 +323,25 @@ def ndcg_cost(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, **option
     Wang et al., CIKM 2018, eq. 14.
 
     Args:
-        scores, labels, offsets: the lists, see `tautrank.theory`.
+        scores, lists: the lists, see `tautrank.theory`.
         options: ``k``, ``gain``, ``discount`` and ``ties`` of the metric.
 
-    >>> ndcg_cost([1.0, 2.0], [1, 0], [0, 2]).round(4)  # 1 - 1/log2(3)
+    >>> ndcg_cost([1.0, 2.0], [1, 0]).round(4)  # 1 - 1/log2(3)
     array([0.3691])
-    >>> ndcg_cost([1.0, 2.0], [1, 1], [0, 2]).round(4)  # a perfect ranking: 2/(1 + 1/log2(3)) - 1
+    >>> ndcg_cost([1.0, 2.0], [1, 1]).round(4)  # a perfect ranking: 2/(1 + 1/log2(3)) - 1
     array([0.2263])
     """
-    s, lists = check_scored_lists(scores, labels, offsets)
-    y, cuts = lists.labels, lists.offsets
-    judge = NDCG(**options)
-    ideal = DCG(k=judge.k, gain=judge.gain, discount=judge.discount).per_query(y, y, cuts)
-    return query_sums(gain_values(y, judge.gain), cuts) / ideal - judge.per_query(s, y, cuts)
+    scores, lists = check_scored_lists(scores, lists)
+    ndcg = NDCG(**options)
+    dcg = DCG(k=ndcg.k, gain=ndcg.gain, discount=ndcg.discount)
+    ideal = dcg.per_query(lists.labels, lists)
+    total_gain = query_sums(gain_values(lists.labels, ndcg.gain), lists.offsets)
+    return total_gain / ideal - ndcg.per_query(scores, lists)
 
 
 def lambdaloss_bound(
     scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
+    lists: Labelled,
     loss: Loss | str,
     *,
     ties: str = "worst",
@@ -364,39 +373,41 @@ def lambdaloss_bound(
     nor ``NDCG@k``, and are refused.
 
     Args:
-        scores, labels, offsets: the lists, see `tautrank.theory`.
+        scores, lists: the lists, see `tautrank.theory`.
         loss: one of the family, or its name, with the hard assignment and without ``norm`` or
             noise.
         ties: tie policy of the metric.
 
-    >>> lambdaloss_bound([0.0, 3.0, 1.0, 2.0], [0, 0, 1, 2], [0, 4], "ndcg-loss2(k=none)")
+    >>> lambdaloss_bound([0.0, 3.0, 1.0, 2.0], [0, 0, 1, 2], "ndcg-loss2(k=none)")
     ndcg-loss2 + C2 + C3 >= sum G - NDCG: 0.9477 >= 0.4426 on average over 1 query, the smallest gap 0.505; holds
-    >>> lambdaloss_bound([0.0, 3.0], [1, 0], [0, 2], "arp-loss1").constants
+    >>> lambdaloss_bound([0.0, 3.0], [1, 0], "arp-loss1").constants
     {'C1': array([1.])}
     """
-    chosen, s, lists = theorem.in_scope(loss, scores, labels, offsets, not_about_lambdaloss)
-    y, cuts = lists.labels, lists.offsets
-    sums = _pair_sums(chosen, s, lists)
+    lambdaloss: Any = losses.REGISTRY.make(loss)
+    scores, lists = in_scope(lambdaloss, scores, lists, not_about_lambdaloss)
+    sums = _pair_sums(lambdaloss, scores, lists)
     constants: dict[str, F64] = {}
-    if isinstance(chosen, ARP_LOSSES):
-        constants["C1"] = query_sums(y, cuts)
-    if not (chosen.every_pair or isinstance(chosen, losses.RankNet)):
-        constants |= {"C2": sums[1], "C3": sums[2]}
-    added = sum(constants.values(), start=np.zeros(cuts.size - 1))
-    lower_name, lower = _lower_side(chosen, s, lists, sums, ties)
+    if isinstance(lambdaloss, ARP_LOSSES):
+        constants["C1"] = query_sums(lists.labels, lists.offsets)
+    compares_labels = not lambdaloss.every_pair
+    if compares_labels and not isinstance(lambdaloss, losses.RankNet):
+        constants["C2"] = sums.of_equal_labels
+        constants["C3"] = sums.of_smaller_weights
+    total_of_constants = sum(constants.values(), start=np.zeros(lists.n_queries))
+
+    cost_name, cost = _bounded_cost(lambdaloss, scores, lists, sums, ties)
     return Bound(
-        name=f"{' + '.join([chosen.name, *constants])} >= {lower_name}",
-        upper=chosen.bind(y, cuts).values(s) + added,
-        lower=np.where(lists.has_relevant, lower, np.nan),
-        steps={"0-1 loss <= logistic loss (12)": sums[0] + added},
+        name=f"{' + '.join([lambdaloss.name, *constants])} >= {cost_name}",
+        upper=lambdaloss.bind(lists).values(scores) + total_of_constants,
+        lower=np.where(has_relevant(lists), cost, np.nan),
+        steps={"0-1 loss <= logistic loss (12)": sums.out_of_order + total_of_constants},
         constants=constants,
     )
 
 
 def ndcg_cost_bound(
     scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
+    lists: Labelled,
     loss: Loss | str,
     *,
     ties: str = "worst",
@@ -421,30 +432,28 @@ def ndcg_cost_bound(
     a discount table that ends at ``k``, with ``k=None``, gives ``lambdarank`` that property.
 
     Args:
-        scores, labels, offsets: the lists, see `tautrank.theory`.
+        scores, lists: the lists, see `tautrank.theory`.
         loss: ``ndcg-loss1``, ``ndcg-loss2``, ``ndcg-loss2++`` or ``lambdarank``, or its name, as in
             `lambdaloss_bound`.
         ties: tie policy of the metric.
 
-    >>> ndcg_cost_bound([0.0, 3.0, 1.0, 2.0], [0, 0, 1, 2], [0, 4], "ndcg-loss2(k=none)")
+    >>> ndcg_cost_bound([0.0, 3.0, 1.0, 2.0], [0, 0, 1, 2], "ndcg-loss2(k=none)")
     ndcg-loss2 >= 1 - NDCG: 0.846 >= 0.341 on average over 1 query, the smallest gap 0.505; holds
     """
-    chosen, s, lists = theorem.in_scope(loss, scores, labels, offsets, not_about_ndcg_cost)
-    y, cuts = lists.labels, lists.offsets
-    ndcg = metric("ndcg", gain=chosen.gain, discount=chosen.discount, ties=ties).per_query(
-        s, y, cuts
-    )
+    lambdaloss: Any = losses.REGISTRY.make(loss)
+    scores, lists = in_scope(lambdaloss, scores, lists, not_about_ndcg_cost)
+    ndcg = NDCG(gain=lambdaloss.gain, discount=lambdaloss.discount, ties=ties)
     return Bound(
-        name=f"{chosen.name} >= 1 - NDCG",
-        upper=chosen.bind(y, cuts).values(s),
-        lower=1.0 - ndcg,
-        steps={"0-1 loss <= logistic loss (12)": _pair_sums(chosen, s, lists)[0]},
+        name=f"{lambdaloss.name} >= 1 - NDCG",
+        upper=lambdaloss.bind(lists).values(scores),
+        lower=1.0 - ndcg.per_query(scores, lists),
+        steps={
+            "0-1 loss <= logistic loss (12)": _pair_sums(lambdaloss, scores, lists).out_of_order
+        },
     )
 
 
-def lambdarank_metric_bound(
-    scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, **options: Any
-) -> Bound:
+def lambdarank_metric_bound(scores: ArrayLike, lists: Labelled, **options: Any) -> Bound:
     """Compare the metric that LambdaRank bounds with the cost of NDCG, which it bounds in turn.
 
     ``sum_i G_i sum_{j<i} abs(1/D_i - 1/D_j) >= sum_i G_i (1 - 1/D_i)``, because the sum holds the
@@ -454,68 +463,95 @@ def lambdarank_metric_bound(
     sides), for full lists, and for discounts that start at 1.
 
     Args:
-        scores, labels, offsets: the lists, see `tautrank.theory`.
+        scores, lists: the lists, see `tautrank.theory`.
         options: ``gain``, ``discount`` and ``ties`` of both metrics.
 
-    >>> lambdarank_metric_bound([1.0, 2.0, 3.0], [1, 0, 0], [0, 3])
+    >>> lambdarank_metric_bound([1.0, 2.0, 3.0], [1, 0, 0])
     LambdaRank's metric >= sum G - NDCG: 0.6309 >= 0.5 on average over 1 query, the smallest gap 0.1309; holds
     """
-    s, lists = check_scored_lists(scores, labels, offsets)
-    y, cuts = lists.labels, lists.offsets
+    scores, lists = check_scored_lists(scores, lists)
+    of_lambdarank = metric("lambdarank-metric", k=None, **options)
     return Bound(
         name="LambdaRank's metric >= sum G - NDCG",
-        upper=metric("lambdarank-metric", k=None, **options).per_query(s, y, cuts),
-        lower=ndcg_cost(s, y, cuts, **options),
+        upper=of_lambdarank.per_query(scores, lists),
+        lower=ndcg_cost(scores, lists, **options),
     )
 
 
-def _pair_sums(loss: LambdaLoss, scores: F64, lists: TrainingLists) -> F64:
-    """Return three sums over the pairs of each query, where ``w_ij`` is the rank part of the loss's
-    weight.
+class _PairSums(NamedTuple):
+    """Sums over the pairs of each query, where ``w_ij`` is the rank part of the loss's weight.
 
-    ``sum w_ij min(|u_i - u_j|, cap)`` over the pairs that are out of order; ``sum w_ij u_j`` over
-    the pairs with equal labels; ``sum w_ij min(u_i, u_j)`` over the pairs with different labels.
-    Only the first one for losses over every pair.
+    Attributes:
+        out_of_order: ``sum w_ij min(|u_i - u_j|, cap)`` over the pairs that are out of order.
+        of_equal_labels: ``sum w_ij u_j`` over the pairs with equal labels; 0 for losses over every
+            pair.
+        of_smaller_weights: ``sum w_ij min(u_i, u_j)`` over the pairs with different labels; 0 for
+            losses over every pair.
     """
-    objective = loss.bind(lists.labels, lists.offsets)
+
+    out_of_order: F64
+    of_equal_labels: F64
+    of_smaller_weights: F64
+
+
+def _pair_sums(loss: LambdaLoss, scores: F64, lists: Lists) -> _PairSums:
+    """Return the sums over the pairs of each query that the proofs are about."""
+    objective = loss.bind(lists)
     assert isinstance(objective, _PairObjective)
-    ranks, query = objective._ranks(scores), lists.query
-    _, v, gap = objective._tables
-    sums = np.zeros((3, lists.sizes.size))
+    ranks = objective._ranks(scores)
     if loss.every_pair:
-        above = np.minimum(ranks, objective._n_rows)
-        sums[0] = query_sums(objective._weights * v[ranks] * above, lists.offsets)
-        return sums
-    order = np.lexsort((ranks, query))
-    u, level, rank = objective._weights[order], objective._levels[order], ranks[order]
-    for i, j in theorem.document_pairs(lists.offsets):
+        tables = objective._tables
+        n_above = np.minimum(ranks, objective._n_rows)
+        weights = tables.documents * tables.v[ranks] * n_above
+        zeros = np.zeros(lists.n_queries)
+        return _PairSums(query_sums(weights, lists.offsets), zeros, zeros)
+    return _sums_of_label_pairs(objective, ranks, lists)
+
+
+def _sums_of_label_pairs(objective: _PairObjective, ranks: I32, lists: Lists) -> _PairSums:
+    """Return the sums for a loss over the pairs of different labels.
+
+    Args:
+        objective: the loss, bound to the lists; its arrays are in the order of its arrangement.
+        ranks: 0-based ranks in that order.
+        lists: the lists.
+    """
+    order = np.lexsort((ranks, lists.query))
+    rank = ranks[order]
+    level = objective._levels[order]
+    u, v, gap = objective._tables
+    u = u[order]
+    sums = _PairSums(*np.zeros((3, lists.n_queries)))
+    for i, j in document_pairs(lists.offsets):
         counts = rank[i] < objective._n_rows
         i, j = i[counts], j[counts]
-        w = v[rank[i]] - v[rank[j]] + gap[rank[j] - rank[i] + 2]
-        wrong = np.where(level[i] < level[j], np.minimum(u[j] - u[i], loss._cap), 0.0)
-        alike, lower = level[i] == level[j], np.minimum(u[i], u[j])
-        for total, part in zip(
-            sums, (wrong, np.where(alike, u[j], 0.0), np.where(alike, 0.0, lower)), strict=True
-        ):
-            np.add.at(total, query[i], w * part)
+        r_i, r_j = rank[i], rank[j]
+        w = v[r_i] - v[r_j] + gap[r_j - r_i + 2]
+        query = lists.query[i]
+        distance = np.minimum(u[j] - u[i], objective.loss._cap)
+        is_wrong = level[i] < level[j]
+        np.add.at(sums.out_of_order, query, np.where(is_wrong, distance, 0.0) * w)
+        is_equal = level[i] == level[j]
+        np.add.at(sums.of_equal_labels, query, np.where(is_equal, u[j], 0.0) * w)
+        smaller = np.minimum(u[i], u[j])
+        np.add.at(sums.of_smaller_weights, query, np.where(is_equal, 0.0, smaller) * w)
     return sums
 
 
-def _lower_side(
-    loss: Any, scores: F64, lists: TrainingLists, sums: F64, ties: str
+def _bounded_cost(
+    loss: Any, scores: F64, lists: Lists, sums: _PairSums, ties: str
 ) -> tuple[str, F64]:
     """Return the name of the cost that the loss bounds, and its values."""
-    y, cuts = lists.labels, lists.offsets
     if isinstance(loss, losses.RankNet):
-        return "pairs out of order", sums[0]
+        return "pairs out of order", sums.out_of_order
     if isinstance(loss, ARP_LOSSES):
         arp = metric("arp", k=loss.k, ties=ties)
-        return str(dataclasses.replace(arp, ties="worst")), arp.per_query(scores, y, cuts)
-    own = {"gain": loss.gain, "discount": loss.discount, "ties": ties}
-    of_lambdarank = metric("lambdarank-metric", k=loss.k, **own).per_query(scores, y, cuts)
+        return str(dataclasses.replace(arp, ties="worst")), arp.per_query(scores, lists)
+    options = {"gain": loss.gain, "discount": loss.discount, "ties": ties}
+    of_lambdarank = metric("lambdarank-metric", k=loss.k, **options).per_query(scores, lists)
     if isinstance(loss, LambdaRank):
         return "LambdaRank's metric", of_lambdarank
-    cost = ndcg_cost(scores, y, cuts, **own)
+    cost = ndcg_cost(scores, lists, **options)
     if isinstance(loss, losses.NDCGLoss2PP):
         return "LambdaRank's metric + mu (sum G - NDCG)", of_lambdarank + loss.mu * cost
     return "sum G - NDCG", cost

@@ -24,6 +24,7 @@ which losses of this library descend anyway, and why.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -31,11 +32,12 @@ from numpy.typing import ArrayLike
 
 from tautrank.arguments import real, whole
 from tautrank.arrays import F64, I64, query_of
+from tautrank.data import Lists
 from tautrank.losses import MSE, REGISTRY, XENDCG, LambdaLoss, ListNet, Loss
 from tautrank.metrics import NDCG
 from tautrank.metrics.ordering import query_maxima, query_sums
 from tautrank.theory.lipschitz import differences
-from tautrank.theory.theorem import check_list_scores, check_scored_lists
+from tautrank.theory.theorem import Labelled, check_list_scores, check_scored_lists
 
 # A longer lead of the best document makes no difference to `spectral_gap`: probabilities below
 # exp(-300) leave the sums that they are added to as they are, and exp(-708) is where floats end.
@@ -76,21 +78,24 @@ class DampedSoftmax(NamedTuple):
             offsets: start of each query, and the number of documents at the end.
             epsilon: the constant of eq. 14, above 0.
         """
-        log_e = np.log(real("epsilon", epsilon, 0.0, above=True))
-        s, cuts = check_list_scores(scores, offsets)
-        sizes = np.diff(cuts)
+        log_epsilon = np.log(real("epsilon", epsilon, 0.0, above=True))
+        scores, offsets = check_list_scores(scores, offsets)
+        sizes = np.diff(offsets)
         # epsilon is as one more document, of score log epsilon; all are in units of the largest.
-        top = np.maximum(query_maxima(s, cuts), log_e)
-        ex, extra, best = np.exp(s - np.repeat(top, sizes)), np.exp(log_e - top), _best(s, cuts)
-        lead = np.zeros_like(ex)
-        lead[best] = ex[best]
+        top = np.maximum(query_maxima(scores, offsets), log_epsilon)
+        exponentials = np.exp(scores - np.repeat(top, sizes))
+        extra = np.exp(log_epsilon - top)
+
         # Added up without the best document, next to which the others would lose their digits.
-        tail = query_sums(ex - lead, cuts) + extra
-        total = tail + query_sums(lead, cuts)
-        rho = ex / np.repeat(total, sizes)
-        rest = 1.0 - rho
-        rest[best] = (tail / total)[sizes > 0]
-        return cls(rho, rest, extra / total, cuts)
+        best = _best(scores, offsets)
+        of_best = np.zeros_like(exponentials)
+        of_best[best] = exponentials[best]
+        tail = query_sums(exponentials - of_best, offsets) + extra
+        total = tail + query_sums(of_best, offsets)
+        rho = exponentials / np.repeat(total, sizes)
+        not_rho = 1.0 - rho
+        not_rho[best] = (tail / total)[sizes > 0]
+        return cls(rho=rho, rest=not_rho, missing=extra / total, offsets=offsets)
 
 
 def smallest_eigenvalue(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) -> F64:
@@ -112,12 +117,12 @@ def smallest_eigenvalue(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 
     array([0.125])
     """
     damped = DampedSoftmax.of(scores, offsets, epsilon)
-    least = -query_maxima(-damped.rho, damped.offsets)
-    shares = np.divide(least, least + damped.missing, out=np.zeros_like(least), where=least > 0)
+    smallest = -query_maxima(-damped.rho, damped.offsets)
+    shares = np.zeros_like(smallest)
+    np.divide(smallest, smallest + damped.missing, out=shares, where=smallest > 0)
+    start = np.minimum(damped.missing * shares, smallest)
     # Of a far smaller rho than what is missing the root rounds to that rho itself.
-    root = np.minimum(
-        _root_below(damped.rho, damped, np.minimum(damped.missing * shares, least)), least
-    )
+    root = np.minimum(_root_below(damped.rho, damped, start), smallest)
     return np.where(np.diff(damped.offsets) == 0, np.nan, root)
 
 
@@ -142,28 +147,30 @@ def spectral_gap(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) 
     >>> spectral_gap([0.0, 0.0], [0, 2], epsilon=1e-10)
     array([1.e-10])
     """
-    s, cuts = check_list_scores(scores, offsets)
-    sizes = np.diff(cuts)
-    best = _best(s, cuts)
-    others = s.copy()
-    others[best] = -np.inf
-    second = np.maximum(
-        query_maxima(others, cuts), np.log(real("epsilon", epsilon, 0.0, above=True))
-    )[sizes > 0]
-    others[best] = np.minimum(s[best], second + _FAR_AHEAD)
-    damped = DampedSoftmax.of(others, cuts, epsilon)
-    spread = query_sums(damped.rho * damped.rest, cuts)
-    start = np.divide(
-        damped.missing, spread, out=np.ones_like(spread), where=damped.missing < spread
-    )
-    poles = np.divide(1.0, damped.rest, out=np.full_like(others, 1e300), where=damped.rest > 0)
+    log_epsilon = np.log(real("epsilon", epsilon, 0.0, above=True))
+    scores, offsets = check_list_scores(scores, offsets)
+    sizes = np.diff(offsets)
+    best = _best(scores, offsets)
+    limited = scores.copy()
+    limited[best] = -np.inf
+    second = np.maximum(query_maxima(limited, offsets), log_epsilon)[sizes > 0]
+    limited[best] = np.minimum(scores[best], second + _FAR_AHEAD)
+
+    damped = DampedSoftmax.of(limited, offsets, epsilon)
+    spread = query_sums(damped.rho * damped.rest, offsets)
+    start = np.ones_like(spread)
+    np.divide(damped.missing, spread, out=start, where=damped.missing < spread)
+    poles = np.full_like(limited, 1e300)
+    np.divide(1.0, damped.rest, out=poles, where=damped.rest > 0)
     return np.where(sizes == 0, np.nan, _root_below(poles, damped, start))
 
 
 def _best(scores: F64, offsets: I64) -> I64:
     """Return the flat index of the best document of each query that has documents."""
     query = query_of(offsets)
-    return np.lexsort((-scores, query))[np.unique(query, return_index=True)[1]]
+    best_first = np.lexsort((-scores, query))
+    _, first_of_query = np.unique(query, return_index=True)
+    return best_first[first_of_query]
 
 
 def _root_below(poles: F64, damped: DampedSoftmax, start: F64) -> F64:
@@ -177,8 +184,9 @@ def _root_below(poles: F64, damped: DampedSoftmax, start: F64) -> F64:
         share = damped.rho / distance
         value = query_sums(share * spread, damped.offsets) - damped.missing
         slope = query_sums(share * (poles / distance), damped.offsets)
+        step = np.zeros_like(x)
         with np.errstate(over="ignore"):
-            step = np.divide(value, slope, out=np.zeros_like(x), where=slope > 0)
+            np.divide(value, slope, out=step, where=slope > 0)
         moved = x - np.maximum(step, 0.0)
         if not (moved < x).any():
             break
@@ -205,12 +213,10 @@ def descends(loss: Loss) -> str | None:
         return None
     if isinstance(loss, LambdaLoss):
         v, gap = loss._rank_weights(8)
-        constant = bool(np.ptp(v) == 0.0 and np.ptp(gap[1:]) == 0.0)
-        return (
-            "its weights do not depend on the ranking"
-            if constant and loss.k is None and not loss.norm
-            else None
-        )
+        is_constant = np.ptp(v) == 0.0 and np.ptp(gap[1:]) == 0.0
+        if is_constant and loss.k is None and not loss.norm:
+            return "its weights do not depend on the ranking"
+        return None
     if isinstance(loss, XENDCG) and loss.gamma == "tight":
         return "it is the minimum over gamma, which the E-step takes again at the new scores"
     if isinstance(loss, ListNet | XENDCG | MSE):
@@ -228,7 +234,7 @@ class Iterations(NamedTuple):
         metric: NDCG, ``[iterations + 1, queries]``; NaN where the query is skipped.
         scores: the final scores, one per document.
 
-    >>> trace = majorise_minimise("ranknet", [0.0, 1.0], [1, 0], [0, 2], iterations=2, steps=1)
+    >>> trace = majorise_minimise("ranknet", [0.0, 1.0], [1, 0], iterations=2, steps=1)
     >>> trace.objective.shape, trace.frozen.shape, trace.metric.shape
     ((3, 1), (2, 2, 1), (3, 1))
     """
@@ -242,8 +248,7 @@ class Iterations(NamedTuple):
 def majorise_minimise(
     loss: Loss | str,
     scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
+    lists: Labelled,
     *,
     iterations: int = 10,
     steps: int = 5,
@@ -261,48 +266,75 @@ def majorise_minimise(
     Args:
         loss: any loss, or its name.
         scores: where to start, one finite number per document.
-        labels, offsets: the lists, see `tautrank.theory`.
+        lists: the lists, see `tautrank.theory`.
         iterations: number of rankings.
         steps: steps of gradient descent per M-step.
 
-    >>> trace = majorise_minimise("ndcg-loss2(k=none)", [2.0, 1.0, 0.0], [0, 1, 2], [0, 3], iterations=4)
+    >>> trace = majorise_minimise("ndcg-loss2(k=none)", [2.0, 1.0, 0.0], [0, 1, 2], iterations=4)
     >>> trace.metric[:, 0].round(3)
     array([0.587, 1.   , 1.   , 1.   , 1.   ])
     >>> bool((np.diff(trace.frozen, axis=1) <= 0).all())
     True
     """
-    chosen = REGISTRY.make(loss)
-    s, lists = check_scored_lists(scores, labels, offsets)
-    iterations, steps = whole("iterations", iterations, 0), whole("steps", steps, 1)
-    objective = chosen.bind(lists.labels, lists.offsets)
-    judged = NDCG().bind(lists.labels, lists.offsets)
-    length = np.ones(lists.sizes.size)
-    losses, metrics, frozen = [objective.values(s)], [judged.per_query(s)], []
+    scores, lists = check_scored_lists(scores, lists)
+    iterations = whole("iterations", iterations, 0)
+    steps = whole("steps", steps, 1)
+    objective = REGISTRY.make(loss).bind(lists)
+    ndcg = NDCG().bind(lists)
+
+    losses = [objective.values(scores)]
+    metrics = [ndcg.per_query(scores)]
+    frozen = []
+    lengths = np.ones(lists.n_queries)
     for iteration in range(iterations):
-        held = objective.frozen(s, iteration)
-        value = held.values(s)
-        frozen.append(value)
+        values_with_held_weights = objective.frozen(scores, iteration).values
+        search = _LineSearch(values_with_held_weights, lists, lengths)
+        frozen.append(search.function(scores))
         for _ in range(steps):
-            slopes = differences(held.values, s, lists.offsets)
-            promised = query_sums(slopes**2, lists.offsets)
-            # A step may be as long as the last one was, and four times that.
-            length *= 4.0
-            moving = promised > 0
-            for _ in range(_MOST_HALVINGS):
-                tried = s - np.repeat(np.where(moving, length, 0.0), lists.sizes) * slopes
-                reached = held.values(tried)
-                short = moving & ~(reached <= value - _SHARE * length * promised)
-                if not short.any():
-                    break
-                length[short] *= 0.5
-            else:
-                # Differences have no digits left to show the way down.
-                tried = np.where(np.repeat(short, lists.sizes), s, tried)
-                reached = np.where(short, value, reached)
-                length = np.maximum(length, 1e-6)
-            s, value = tried, reached
+            scores, value = search.step(scores, frozen[-1])
             frozen.append(value)
-        losses.append(objective.values(s, iteration + 1))
-        metrics.append(judged.per_query(s))
-    course = np.array(frozen).reshape(iterations, steps + 1, length.size)
-    return Iterations(np.array(losses), course, np.array(metrics), s)
+        losses.append(objective.values(scores, iteration + 1))
+        metrics.append(ndcg.per_query(scores))
+    return Iterations(
+        objective=np.array(losses),
+        frozen=np.array(frozen).reshape(iterations, steps + 1, lists.n_queries),
+        metric=np.array(metrics),
+        scores=scores,
+    )
+
+
+class _LineSearch(NamedTuple):
+    """Gradient descent with a step of its own for every query.
+
+    Attributes:
+        function: from scores to one value per query.
+        lists: the lists.
+        lengths: the length of the last step, one per query; each step updates it.
+    """
+
+    function: Callable[[F64], F64]
+    lists: Lists
+    lengths: F64
+
+    def step(self, scores: F64, value: F64) -> tuple[F64, F64]:
+        """Return the scores after a step downhill, and the values there."""
+        lists = self.lists
+        slopes = differences(self.function, scores, lists.offsets)
+        promised = query_sums(slopes**2, lists.offsets)
+        has_slope = promised > 0
+        # A step may be as long as the last one was, and four times that.
+        self.lengths[:] *= 4.0
+        for _ in range(_MOST_HALVINGS):
+            lengths = np.where(has_slope, self.lengths, 0.0)
+            moved = scores - lengths[lists.query] * slopes
+            reached = self.function(moved)
+            asked = _SHARE * self.lengths * promised
+            is_enough = reached <= value - asked
+            is_too_long = has_slope & ~is_enough
+            if not is_too_long.any():
+                return moved, reached
+            self.lengths[is_too_long] *= 0.5
+        # Differences have no digits left to show the way down.
+        self.lengths[:] = np.maximum(self.lengths, 1e-6)
+        moved = np.where(is_too_long[lists.query], scores, moved)
+        return moved, np.where(is_too_long, value, reached)

@@ -22,6 +22,7 @@ He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 200
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -30,21 +31,29 @@ from numpy.typing import ArrayLike
 
 from tautrank.arguments import choice, real
 from tautrank.arrays import F64, I64, Array, numbers, query_of
+from tautrank.data import Lists
 from tautrank.losses import REGISTRY, Loss, SoftRank
-from tautrank.losses.base import TrainingLists
-from tautrank.metrics import Discount, discount_values, metric
+from tautrank.metrics import DCG, NDCG, Discount, discount_values, gain_values
 from tautrank.metrics.ordering import query_maxima
 from tautrank.theory.loss_bounds import not_on_full_lists
-from tautrank.theory.theorem import Bound, document_pairs, in_scope, sees_scores
+from tautrank.theory.theorem import (
+    Bound,
+    Labelled,
+    check_lists,
+    document_pairs,
+    float_labels,
+    in_scope,
+    sees_scores,
+)
 
 VERSIONS = ("proof", "stated", "contests")
 """The bounds on ``|NDCG - SoftNDCG|`` that `softrank_ndcg_bound` knows."""
 
 
-def not_about_softrank(loss: Any, scores: F64, lists: TrainingLists) -> str | None:
+def not_about_softrank(loss: Any, scores: F64, lists: Lists) -> str | None:
     """Condition of a theorem about SoftNDCG.
 
-    >>> not_about_softrank(SoftRank(estimator="ccs"), np.zeros(1), TrainingLists.of([1], [0, 1]))
+    >>> not_about_softrank(SoftRank(estimator="ccs"), np.zeros(1), Lists.of([1]))
     'it is about softrank with its exact gradient and without noise'
     """
     if isinstance(loss, SoftRank) and sees_scores(loss) and loss.estimator == "exact":
@@ -52,10 +61,10 @@ def not_about_softrank(loss: Any, scores: F64, lists: TrainingLists) -> str | No
     return "it is about softrank with its exact gradient and without noise"
 
 
-def not_about_full_softrank(loss: Any, scores: F64, lists: TrainingLists) -> str | None:
+def not_about_full_softrank(loss: Any, scores: F64, lists: Lists) -> str | None:
     """Condition of the theorem as proved and as stated: full lists and the logarithmic discount.
 
-    >>> not_about_full_softrank(SoftRank(k=1), np.zeros(2), TrainingLists.of([1, 0], [0, 2]))
+    >>> not_about_full_softrank(SoftRank(k=1), np.zeros(2), Lists.of([1, 0]))
     'it is about full lists: k is 1, the longest list has 2 documents'
     """
     reason = not_about_softrank(loss, scores, lists)
@@ -64,6 +73,22 @@ def not_about_full_softrank(loss: Any, scores: F64, lists: TrainingLists) -> str
     if reason is None and loss.discount != "log2":
         reason = "it is about the logarithmic discount"
     return reason
+
+
+class _Setting(NamedTuple):
+    """What the bound of Theorem 2 is about: four arrays of the same shape.
+
+    Attributes:
+        sigma: standard deviation of the scores.
+        delta: least distance of two scores.
+        n: number of documents.
+        highest_label: highest possible label.
+    """
+
+    sigma: F64
+    delta: F64
+    n: F64
+    highest_label: F64
 
 
 def softrank_bound(
@@ -87,8 +112,8 @@ def softrank_bound(
     >>> softrank_bound([0.15, 0.25, 0.35, 0.45], 1.0, 10, 1).round(3)
     array([ 0.067,  5.396, 62.253,    inf])
     """
-    sigma, delta, n, top = _checked_setting(sigma, delta, documents, highest_label)
-    return _sum_of_epsilons(sigma, delta, n, top, 0.25 * (n - 1.0))
+    setting = _checked_setting(sigma, delta, documents, highest_label)
+    return _sum_of_epsilons(setting, factor=0.25 * (setting.n - 1.0))
 
 
 def softrank_bound_as_stated(
@@ -114,10 +139,11 @@ def softrank_bound_as_stated(
     >>> softrank_bound_as_stated([0.15, 0.25, 0.45, 0.75], 1.0, 3, 1).round(3)
     array([0.013, 0.889,   nan,   inf])
     """
-    sigma, delta, n, top = _checked_setting(sigma, delta, documents, highest_label)
-    bound = _sum_of_epsilons(sigma, delta, n, top, np.ones_like(n))
-    claimed = sigma < softrank_sigma_limit_as_stated(delta, n)
-    return np.where(claimed, np.where(np.isinf(bound), np.nan, bound), np.inf)
+    setting = _checked_setting(sigma, delta, documents, highest_label)
+    bound = _sum_of_epsilons(setting, factor=np.ones_like(setting.n))
+    is_claimed = setting.sigma < softrank_sigma_limit_as_stated(setting.delta, setting.n)
+    is_number = np.isfinite(bound)
+    return np.where(is_claimed, np.where(is_number, bound, np.nan), np.inf)
 
 
 def softrank_sigma_limit(delta: ArrayLike, documents: ArrayLike) -> F64:
@@ -160,8 +186,7 @@ def softrank_sigma_limit_as_stated(delta: ArrayLike, documents: ArrayLike) -> F6
 
 def softrank_ndcg_bound(
     scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
+    lists: Labelled,
     loss: Loss | str = "softrank",
     *,
     version: str = "proof",
@@ -185,36 +210,46 @@ def softrank_ndcg_bound(
     2008, Theorem 2.
 
     Args:
-        scores, labels, offsets: the lists, see `tautrank.theory`.
+        scores, lists: the lists, see `tautrank.theory`.
         loss: a ``softrank`` loss with its exact gradient and without noise, or its name.
         version: ``"proof"``, ``"stated"`` or ``"contests"``.
 
-    >>> lists = [3.0, 2.0, 1.0, 0.0], [0, 2, 1, 0], [0, 4]
-    >>> softrank_ndcg_bound(*lists, "softrank(sigma=0.3)")
+    >>> scores, labels = [3.0, 2.0, 1.0, 0.0], [0, 2, 1, 0]
+    >>> softrank_ndcg_bound(scores, labels, "softrank(sigma=0.3)")
     bound >= |NDCG - SoftNDCG|: 5.293 >= 0.00195 on average over 1 query, the smallest gap 5.291; holds
-    >>> softrank_ndcg_bound(*lists, "softrank(sigma=0.3)", version="contests")
+    >>> softrank_ndcg_bound(scores, labels, "softrank(sigma=0.3)", version="contests")
     bound >= |NDCG - SoftNDCG|: 0.007491 >= 0.00195 on average over 1 query, the smallest gap 0.00554; holds
     """
     choice("version", version, VERSIONS)
+    softrank: Any = REGISTRY.make(loss)
     unless = not_about_softrank if version == "contests" else not_about_full_softrank
-    chosen, s, lists = in_scope(loss, scores, labels, offsets, unless)
-    y, cuts = lists.labels, lists.offsets
-    ndcg = metric("ndcg", k=chosen.k, gain=chosen.gain, discount=chosen.discount).per_query(
-        s, y, cuts
-    )
-    lower = np.abs(1.0 - chosen.bind(y, cuts).values(s) - ndcg)
+    scores, lists = in_scope(softrank, scores, lists, unless)
+    ndcg = NDCG(k=softrank.k, gain=softrank.gain, discount=softrank.discount)
+    soft_ndcg = 1.0 - softrank.bind(lists).values(scores)
+    difference = np.abs(soft_ndcg - ndcg.per_query(scores, lists))
     if version == "contests":
-        upper = _contests_bound(chosen, s, lists)
+        bound = _contests_bound(softrank, scores, lists)
+    elif version == "proof":
+        bound = _bound_of_lists(softrank_bound, softrank, scores, lists)
     else:
-        function = softrank_bound if version == "proof" else softrank_bound_as_stated
-        upper = np.full_like(lower, np.nan)
-        delta = least_distances(s, lists.offsets)
-        delta[lists.sizes == 1] = 1.0  # alone: of any distance, and the bound is 0
-        spoken = (delta > 0) & (lists.sizes > 0)
-        tops = query_maxima(lists.labels, lists.offsets)
-        upper[spoken] = function(chosen.sigma, delta[spoken], lists.sizes[spoken], tops[spoken])
-        upper[np.isinf(upper)] = np.nan
-    return Bound(name="bound >= |NDCG - SoftNDCG|", upper=upper, lower=lower)
+        bound = _bound_of_lists(softrank_bound_as_stated, softrank, scores, lists)
+    return Bound(name="bound >= |NDCG - SoftNDCG|", upper=bound, lower=difference)
+
+
+def _bound_of_lists(
+    bound: Callable[[float, F64, I64, F64], F64], loss: SoftRank, scores: F64, lists: Lists
+) -> F64:
+    """Return the bound in sigma and delta for each query; NaN where it says nothing."""
+    delta = least_distances(scores, lists.offsets)
+    delta[lists.sizes == 1] = 1.0  # alone: of any distance, and the bound is 0
+    highest_labels = query_maxima(float_labels(lists), lists.offsets)
+    applies = (delta > 0) & (lists.sizes > 0)
+    bounds = np.full(lists.n_queries, np.nan)
+    bounds[applies] = bound(
+        loss.sigma, delta[applies], lists.sizes[applies], highest_labels[applies]
+    )
+    bounds[np.isinf(bounds)] = np.nan
+    return bounds
 
 
 class SoftRankCurve(NamedTuple):
@@ -228,7 +263,7 @@ class SoftRankCurve(NamedTuple):
             says nothing.
         bound_by_contests: the sharper bound of `softrank_ndcg_bound`.
 
-    >>> softrank_curve([2.0, 1.0, 0.0], [0, 1, 0], [0, 3], [0.5, 0.1]).difference.shape
+    >>> softrank_curve([2.0, 1.0, 0.0], [0, 1, 0], [0.5, 0.1]).difference.shape
     (2, 1)
     """
 
@@ -241,8 +276,7 @@ class SoftRankCurve(NamedTuple):
 
 def softrank_curve(
     scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
+    lists: Labelled,
     sigmas: ArrayLike,
     loss: Loss | str = "softrank",
 ) -> SoftRankCurve:
@@ -251,12 +285,12 @@ def softrank_curve(
     He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, Theorem 2.
 
     Args:
-        scores, labels, offsets: the lists, see `tautrank.theory`.
+        scores, lists: the lists, see `tautrank.theory`.
         sigmas: standard deviations of the scores, each above 0.
         loss: a ``softrank`` loss for all but sigma, or its name; full lists and the logarithmic
             discount.
 
-    >>> curve = softrank_curve([2.0, 1.0, 0.0], [0, 1, 0], [0, 3], [0.5, 0.25, 0.125])
+    >>> curve = softrank_curve([2.0, 1.0, 0.0], [0, 1, 0], [0.5, 0.25, 0.125])
     >>> curve.difference[:, 0].round(6)
     array([0.017257, 0.000556, 0.      ])
     >>> bool((curve.difference <= curve.bound_by_contests).all())
@@ -264,30 +298,40 @@ def softrank_curve(
     >>> bool((curve.bound_by_contests <= curve.bound).all())
     True
     """
-    chosen = REGISTRY.make(loss)
-    widths = numbers("sigmas", sigmas, "point of the curve")
-    shape = widths.size, np.asarray(offsets).size - 1
-    difference, uppers = np.empty(shape), {version: np.empty(shape) for version in VERSIONS}
-    for at, sigma in enumerate(widths.tolist()):
-        for version, upper in uppers.items():
-            found = softrank_ndcg_bound(
-                scores, labels, offsets, REGISTRY.make(chosen, sigma=sigma), version=version
-            )
-            difference[at], upper[at] = (
-                found.lower,
-                found.upper,
-            )  # the last version is about every query
-    return SoftRankCurve(widths, difference, *uppers.values())
+    softrank = REGISTRY.make(loss)
+    sigmas = numbers("sigmas", sigmas, "point of the curve")
+    differences = []
+    bounds: dict[str, list[F64]] = {version: [] for version in VERSIONS}
+    for sigma in sigmas.tolist():
+        with_sigma = REGISTRY.make(softrank, sigma=sigma)
+        for version in VERSIONS:
+            bound = softrank_ndcg_bound(scores, lists, with_sigma, version=version)
+            bounds[version].append(bound.upper)
+        differences.append(bound.lower)  # the last version is about every query
+    n_queries = check_lists(lists).n_queries
+    shape = sigmas.size, n_queries
+    return SoftRankCurve(
+        sigma=sigmas,
+        difference=np.reshape(differences, shape),
+        bound=np.reshape(bounds["proof"], shape),
+        bound_as_stated=np.reshape(bounds["stated"], shape),
+        bound_by_contests=np.reshape(bounds["contests"], shape),
+    )
 
 
-def flip_sums(
-    scores: F64,
-    labels: F64,
-    weight: Callable[[I64, I64], Array],
-    offsets: I64,
-    sigmas: F64,
-    mus: F64,
-) -> F64:
+class Noise(NamedTuple):
+    """Normal noise of scores, ``s_i + sigma (eps_i - mu y_i)``.
+
+    Attributes:
+        sigma: standard deviation, one per query; 0 is the limit from above.
+        mu: shift of the mean per unit of the label, one per query.
+    """
+
+    sigma: F64
+    mu: F64
+
+
+def flip_sums(scores: F64, lists: Lists, weight: Callable[[I64, I64], Array], noise: Noise) -> F64:
     """Return the sum over the pairs of each query, each pair times the probability that noise
     reverses it.
 
@@ -296,23 +340,27 @@ def flip_sums(
 
     Args:
         scores: one per document; the documents of each query go from the first rank to the last.
-        labels: one per document.
+        lists: the labels of these documents, and their queries.
         weight: from the two documents of each pair to what it counts.
-        offsets: start of each query, and the number of documents at the end.
-        sigmas: standard deviation of the noise, one per query.
-        mus: shift of the noise's mean per unit of the label, one per query.
+        noise: the noise of each query.
 
-    >>> flip_sums(np.zeros(2), np.zeros(2), lambda i, j: i + j, np.array([0, 2]), np.ones(1), np.ones(1))
+    >>> noise = Noise(sigma=np.ones(1), mu=np.ones(1))
+    >>> flip_sums(np.zeros(2), Lists.of([0, 0]), lambda i, j: i + j, noise)
     array([0.5])
     """
     from scipy.special import erfc
 
-    sums, query = np.zeros(offsets.size - 1), query_of(offsets)
-    for i, j in document_pairs(offsets):
-        gap, pull = scores[i] - scores[j], mus[query[i]] * (labels[i] - labels[j])
+    sums = np.zeros(lists.n_queries)
+    for i, j in document_pairs(lists.offsets):
+        query = lists.query[i]
+        gap = scores[i] - scores[j]
+        label_gap = lists.labels[i] - lists.labels[j]
+        pull = noise.mu[query] * label_gap
+        lead = np.zeros_like(gap)
         with np.errstate(divide="ignore", over="ignore"):
-            lead = np.divide(gap, sigmas[query[i]], out=np.zeros_like(gap), where=gap > 0)
-        np.add.at(sums, query[i], 0.5 * weight(i, j) * erfc(0.5 * (lead - pull)))
+            np.divide(gap, noise.sigma[query], out=lead, where=gap > 0)
+        chance = erfc(0.5 * (lead - pull))
+        np.add.at(sums, query, 0.5 * weight(i, j) * chance)
     return sums
 
 
@@ -324,12 +372,13 @@ def least_distances(scores: F64, offsets: I64) -> F64:
     array([ 1., inf])
     """
     sizes = np.diff(offsets)
-    gaps = np.diff(scores[np.lexsort((scores, query_of(offsets)))], prepend=0.0)
+    in_order = np.lexsort((scores, query_of(offsets)))
+    gaps = np.diff(scores[in_order], prepend=0.0)
     gaps[offsets[:-1][sizes > 0]] = np.inf  # the first document of a query has none before it
     return np.where(sizes > 0, -query_maxima(-gaps, offsets), np.inf)
 
 
-def largest_steps(discount: Discount, k: int | None, lists: TrainingLists) -> F64:
+def largest_steps(discount: Discount, k: int | None, lists: Lists) -> F64:
     """Return the largest change of the discount from one rank of a list to the next, one per query.
 
     Args:
@@ -337,56 +386,70 @@ def largest_steps(discount: Discount, k: int | None, lists: TrainingLists) -> F6
         k: the cutoff, behind which it is 0; None for none.
         lists: the labelled lists.
 
-    >>> largest_steps("reciprocal", 2, TrainingLists.of([0, 0, 0, 1], [0, 1, 4]))
+    >>> largest_steps("reciprocal", 2, Lists.of([0, 0, 0, 1], [0, 1, 4]))
     array([0. , 0.5])
     """
     values = discount_values(lists.longest + 1, discount, k)
+    largest_so_far = np.maximum.accumulate(-np.diff(values))
     # A list of n documents has n - 1 steps; one that ends before the cutoff does not fall to 0.
-    return np.concatenate(([0.0, 0.0], np.maximum.accumulate(-np.diff(values))))[lists.sizes]
+    return np.concatenate(([0.0, 0.0], largest_so_far))[lists.sizes]
 
 
-def _contests_bound(loss: SoftRank, scores: F64, lists: TrainingLists) -> F64:
-    y, cuts = lists.labels, lists.offsets
-    ideal = metric("dcg", k=loss.k, gain=loss.gain, discount=loss.discount).per_query(y, y, cuts)
+def _contests_bound(loss: SoftRank, scores: F64, lists: Lists) -> F64:
+    """Return the bound by contests: ``d sum (G_i + G_j) erfc(|s_i - s_j| / (2 sigma)) / 2``."""
+    dcg = DCG(k=loss.k, gain=loss.gain, discount=loss.discount)
+    ideal = dcg.per_query(lists.labels, lists)
     order = np.lexsort((-scores, lists.query))
-    gains = lists.gains(loss.gain)[order]
-    sigmas, mus = np.full(ideal.size, loss.sigma), np.zeros(ideal.size)
-    sums = flip_sums(scores[order], y[order], lambda i, j: gains[i] + gains[j], cuts, sigmas, mus)
-    return largest_steps(loss.discount, loss.k, lists) * sums / ideal
+    gains = gain_values(lists.labels, loss.gain)[order]
+    in_order = dataclasses.replace(lists, labels=lists.labels[order])
+    noise = Noise(sigma=np.full(ideal.size, loss.sigma), mu=np.zeros(ideal.size))
+    sums = flip_sums(scores[order], in_order, lambda i, j: gains[i] + gains[j], noise)
+    d = largest_steps(loss.discount, loss.k, lists)
+    return d * sums / ideal
 
 
-def _sum_of_epsilons(sigma: F64, delta: F64, n: F64, highest_label: F64, factor: F64) -> F64:
+def _sum_of_epsilons(setting: _Setting, factor: F64) -> F64:
     """Return ``2^(K-1) N (e1 + sqrt(v / (1 - 5 v)) + 5 v)``, ``v = factor (1 - erf(x)^2)``;
     infinity from 1/5 on.
     """
     from scipy.special import erfc
 
+    sigma, delta, n, highest_label = setting
     x = delta / (2.0 * sigma)
-    first = (n - 1.0) * sigma / (2.0 * np.sqrt(np.pi) * delta) * np.exp(-(x**2))
+    e1 = (n - 1.0) * sigma
+    e1 = e1 / (2.0 * np.sqrt(np.pi) * delta)
+    e1 = e1 * np.exp(-(x**2))
     # 1 - erf(x)^2, accurate where erf is nearly 1.
-    variance = factor * (erfc(x) * (2.0 - erfc(x)))
-    below = variance < 0.2
-    v = np.where(below, variance, 0.0)
-    return np.where(
-        below, np.exp2(highest_label) * n * (first + np.sqrt(v / (1.0 - 5.0 * v)) + 5.0 * v), np.inf
-    )
+    wrong = erfc(x)
+    variance = factor * (wrong * (2.0 - wrong))
+    is_below = variance < 0.2
+    v = np.where(is_below, variance, 0.0)
+    e2 = np.sqrt(v / (1.0 - 5.0 * v))
+    epsilons = e1 + e2 + 5.0 * v
+    return np.where(is_below, np.exp2(highest_label) * n * epsilons, np.inf)
 
 
 def _sigma_limit(delta: ArrayLike, documents: ArrayLike, share: float) -> F64:
     """Return the sigma at which ``(N - 1)/4 (1 - erf(x)^2)`` reaches ``share / 4``."""
     from scipy.special import erfinv
 
-    _, distance, n, _ = _checked_setting(1.0, delta, documents, 0.0)
-    inside = np.maximum(1.0 - np.divide(share, n - 1.0, out=np.ones_like(n), where=n > 1.0), 0.0)
+    _, delta, n, _ = _checked_setting(1.0, delta, documents, 0.0)
+    per_other = np.divide(share, n - 1.0, out=np.ones_like(n), where=n > 1.0)
+    inside = np.maximum(1.0 - per_other, 0.0)
     # With few documents no sigma is too large: erfinv(0) = 0.
     with np.errstate(divide="ignore"):
-        return distance / (2.0 * erfinv(np.sqrt(inside)))
+        return delta / (2.0 * erfinv(np.sqrt(inside)))
 
 
 def _checked_setting(
     sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, highest_label: ArrayLike
-) -> list[F64]:
+) -> _Setting:
+    """Return the arguments of the theorem as numbers within their range, in a common shape."""
     checked = np.vectorize(real, otypes=[np.float64])
-    noise, distance = checked("sigma", sigma, above=True), checked("delta", delta, above=True)
-    n, top = checked("documents", documents, least=1), checked("highest_label", highest_label)
-    return list(np.broadcast_arrays(noise, distance, n, top))
+    arrays = np.broadcast_arrays(
+        checked("sigma", sigma, above=True),
+        checked("delta", delta, above=True),
+        checked("documents", documents, least=1),
+        checked("highest_label", highest_label),
+    )
+    return _Setting(*arrays)

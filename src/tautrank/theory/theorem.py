@@ -4,6 +4,7 @@ them.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,13 +13,18 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tautrank.arrays import F64, I64, check_finite_scores, check_offsets, numbers
+from tautrank.arrays import F64, I64, Bools, check_finite_scores, check_offsets, numbers
+from tautrank.data import Lists, RankingData
 from tautrank.errors import OptionError, counted
-from tautrank.losses import REGISTRY, Loss
+from tautrank.losses import Loss
 from tautrank.losses.base import TrainingLists
 from tautrank.metrics.base import mean_over_queries
+from tautrank.metrics.ordering import query_sums
 
-Condition: TypeAlias = Callable[[Any, F64, TrainingLists], str | None]
+Labelled: TypeAlias = ArrayLike | RankingData | Lists
+"""Labelled lists: `Lists`, `RankingData`, or the labels of a single list."""
+
+Condition: TypeAlias = Callable[[Any, F64, Lists], str | None]
 """From a loss, scores and lists to the reason why a theorem or a check is not about them, or to
 None where it is.
 """
@@ -58,14 +64,15 @@ class Bound:
     constants: Mapping[str, F64] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        silent = np.isnan(self.upper) | np.isnan(self.lower)
-        object.__setattr__(self, "upper", np.where(silent, np.nan, self.upper))
-        object.__setattr__(self, "lower", np.where(silent, np.nan, self.lower))
-        object.__setattr__(
-            self,
-            "steps",
-            {name: np.where(silent, np.nan, step) for name, step in self.steps.items()},
-        )
+        is_skipped = np.isnan(self.upper) | np.isnan(self.lower)
+
+        def without_skipped(values: F64) -> F64:
+            return np.where(is_skipped, np.nan, values)
+
+        steps = {name: without_skipped(step) for name, step in self.steps.items()}
+        object.__setattr__(self, "upper", without_skipped(self.upper))
+        object.__setattr__(self, "lower", without_skipped(self.lower))
+        object.__setattr__(self, "steps", steps)
 
     @property
     def gap(self) -> F64:
@@ -75,20 +82,23 @@ class Bound:
     @property
     def means(self) -> tuple[float, float]:
         """The larger and the smaller side on average."""
-        lower = mean_over_queries(self.lower) if self.mean_lower is None else self.mean_lower
-        return mean_over_queries(self.upper), lower
+        mean_upper = mean_over_queries(self.upper)
+        if self.mean_lower is None:
+            return mean_upper, mean_over_queries(self.lower)
+        return mean_upper, self.mean_lower
 
     @property
     def parts(self) -> dict[str, F64]:
         """How much of the gap each inequality of the proof loses, from the upper side down; they
         add up to the gap.
         """
-        values = [self.upper, *self.steps.values(), self.lower]
-        names = [*self.steps, self.name.split(" >= ")[-1]]
-        return {
-            name: above - below
-            for name, above, below in zip(names, values[:-1], values[1:], strict=True)
-        }
+        lower_name = self.name.split(" >= ")[-1]
+        parts = {}
+        above = self.upper
+        for name, below in [*self.steps.items(), (lower_name, self.lower)]:
+            parts[name] = above - below
+            above = below
+        return parts
 
     @property
     def margin(self) -> float:
@@ -96,10 +106,12 @@ class Bound:
         without queries.
         """
         gaps = self.gap / (1.0 + np.abs(self.lower))
-        upper, lower = self.means
-        mean = (upper - lower) / (1.0 + abs(lower))
-        kept = gaps[~np.isnan(gaps)]
-        return min(float(kept.min()), mean) if kept.size else math.nan
+        gaps = gaps[~np.isnan(gaps)]
+        if gaps.size == 0:
+            return math.nan
+        mean_upper, mean_lower = self.means
+        gap_of_means = (mean_upper - mean_lower) / (1.0 + abs(mean_lower))
+        return min(float(gaps.min()), gap_of_means)
 
     def holds(self, tolerance: float = 1e-9) -> bool:
         """Whether no query and no average falls below its lower side.
@@ -110,13 +122,15 @@ class Bound:
         return not self.margin < -tolerance
 
     def __repr__(self) -> str:
-        queries = int(np.count_nonzero(~np.isnan(self.gap)))
-        if queries == 0:
+        n_queries = int(np.count_nonzero(~np.isnan(self.gap)))
+        if n_queries == 0:
             return f"{self.name}: no query with a relevant document"
         upper, lower = self.means
-        means = f"{upper:.4g} >= {lower:.4g} on average over {counted(queries, 'query')}"
-        verdict = "holds" if self.holds() else "fails"
-        return f"{self.name}: {means}, the smallest gap {np.nanmin(self.gap):.4g}; {verdict}"
+        queries = counted(n_queries, "query")
+        smallest_gap = np.nanmin(self.gap)
+        verdict = "holds" if self.holds() else "does not hold"
+        sides = f"{upper:.4g} >= {lower:.4g} on average over {queries}"
+        return f"{self.name}: {sides}, the smallest gap {smallest_gap:.4g}; {verdict}"
 
 
 def negative_log(values: ArrayLike) -> F64:
@@ -137,23 +151,49 @@ def check_list_scores(scores: ArrayLike, offsets: ArrayLike) -> tuple[F64, I64]:
     Traceback (most recent call last):
     tautrank.errors.DataError: scores[1] (query 0, document 1): found nan; expected a finite number
     """
-    s = numbers("scores", scores)
-    cuts = check_offsets(offsets, s.size)
-    check_finite_scores(s, cuts)
-    return s, cuts
+    scores = numbers("scores", scores)
+    offsets = check_offsets(offsets, scores.size)
+    check_finite_scores(scores, offsets)
+    return scores, offsets
 
 
-def check_scored_lists(
-    scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike
-) -> tuple[F64, TrainingLists]:
-    """Return scores as float64, and the labelled lists of the same documents.
+def check_lists(lists: Labelled) -> Lists:
+    """Return checked lists with float64 labels, the documents of each query adjacent.
 
-    >>> check_scored_lists([0.0], [1, 0], [0, 2])
+    >>> check_lists([1, 0]).labels
+    array([1., 0.])
+    """
+    checked = TrainingLists.of(lists)
+    return dataclasses.replace(checked.lists, labels=checked.labels)
+
+
+def float_labels(lists: Lists) -> F64:
+    """Return the labels of lists as float64.
+
+    >>> float_labels(Lists.of([1, 0]))
+    array([1., 0.])
+    """
+    return np.asarray(lists.labels, np.float64)
+
+
+def check_scored_lists(scores: ArrayLike, lists: Labelled) -> tuple[F64, Lists]:
+    """Return scores as float64, and the checked lists of the same documents.
+
+    >>> check_scored_lists([0.0], [1, 0])
     Traceback (most recent call last):
     tautrank.errors.DataError: scores: found length 1; expected 2, one per document
     """
-    lists = TrainingLists.of(labels, offsets)
-    return numbers("scores", lists.scores(scores)), lists
+    checked = check_lists(lists)
+    return numbers("scores", check_finite_scores(scores, checked.offsets)), checked
+
+
+def has_relevant(lists: Lists) -> Bools:
+    """Return whether each query has a document with a label above 0.
+
+    >>> has_relevant(Lists.of([0, 1, 0], [0, 2, 3]))
+    array([ True, False])
+    """
+    return np.asarray(query_sums(lists.labels > 0, lists.offsets) > 0)
 
 
 def document_pairs(offsets: I64) -> Iterator[tuple[I64, I64]]:
@@ -163,49 +203,49 @@ def document_pairs(offsets: I64) -> Iterator[tuple[I64, I64]]:
     >>> [(i.tolist(), j.tolist()) for i, j in document_pairs(np.array([0, 3, 5]))]
     [([0, 0, 1, 3], [1, 2, 2, 4])]
     """
-    behind = np.repeat(offsets[1:], np.diff(offsets)) - np.arange(1, offsets[-1] + 1)
-    blocks = np.cumsum(behind) // _PAIRS_AT_ONCE
-    for documents in np.split(np.arange(behind.size), np.flatnonzero(np.diff(blocks)) + 1):
-        sizes = behind[documents]
-        first = np.repeat(documents, sizes)
-        places = np.arange(first.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        yield first, first + 1 + places
+    n_documents = int(offsets[-1])
+    ends = np.repeat(offsets[1:], np.diff(offsets))
+    n_behind = ends - np.arange(1, n_documents + 1)
+    block = np.cumsum(n_behind) // _PAIRS_AT_ONCE
+    starts_of_blocks = np.flatnonzero(np.diff(block)) + 1
+    for documents in np.split(np.arange(n_documents), starts_of_blocks):
+        n_pairs = n_behind[documents]
+        first = np.repeat(documents, n_pairs)
+        first_pair = np.repeat(np.cumsum(n_pairs) - n_pairs, n_pairs)
+        place = np.arange(first.size) - first_pair
+        yield first, first + 1 + place
 
 
 def sees_scores(loss: Loss) -> bool:
     """Return whether a loss adds no noise to the scores.
 
     >>> from tautrank.losses import loss
-    >>> sees_scores(loss("listnet", noise="gumbel")), sees_scores(loss("listnet", noise="gumbel", strength=0))
-    (False, True)
+    >>> sees_scores(loss("listnet", noise="gumbel"))
+    False
+    >>> sees_scores(loss("listnet", noise="gumbel", strength=0))
+    True
     """
     return loss.noise is None or loss.strength == 0
 
 
 def in_scope(
-    loss: Loss | str,
-    scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
-    unless: Condition,
-) -> tuple[Any, F64, TrainingLists]:
-    """Return the loss, the scores and the lists that a theorem is applied to, if it is about them.
+    loss: Loss, scores: ArrayLike, lists: Labelled, unless: Condition
+) -> tuple[F64, Lists]:
+    """Return the scores and the lists that a theorem is applied to, if it is about them.
 
     Args:
-        loss: the loss, or its name.
-        scores, labels, offsets: the lists, see `tautrank.theory`.
+        loss: the loss.
+        scores, lists: the lists, see `tautrank.theory`.
         unless: from a loss, scores and lists to the reason why the theorem is not about them, or
             None.
 
-    >>> in_scope("mse", [0.0], [1], [0, 1], lambda *_: "it is about ranknet")
+    >>> from tautrank.losses import MSE
+    >>> in_scope(MSE(), [0.0], [1], lambda *_: "it is about ranknet")
     Traceback (most recent call last):
     tautrank.errors.OptionError: loss: found mse; expected one that the theorem applies to: it is about ranknet
     """
-    chosen = REGISTRY.make(loss)
-    s, lists = check_scored_lists(scores, labels, offsets)
-    reason = unless(chosen, s, lists)
+    scores, lists = check_scored_lists(scores, lists)
+    reason = unless(loss, scores, lists)
     if reason is not None:
-        raise OptionError(
-            f"loss: found {chosen}; expected one that the theorem applies to: {reason}"
-        )
-    return chosen, s, lists
+        raise OptionError(f"loss: found {loss}; expected one that the theorem applies to: {reason}")
+    return scores, lists

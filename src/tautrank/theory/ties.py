@@ -17,20 +17,23 @@ ICML 2020, sec. 4.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arguments import real, whole
-from tautrank.arrays import F64, Bools
+from tautrank.arrays import F64, I64, Bools
+from tautrank.data import Lists
 from tautrank.errors import DataError, OptionError
-from tautrank.losses.base import TrainingLists
-from tautrank.metrics import DCG, DCGRR, NDCG, Metric, discount_values, gain_values, metric
+from tautrank.metrics import DCG, DCGRR, NDCG, Metric, discount_values, gain_values
+from tautrank.metrics import metric as make_metric
 from tautrank.metrics.ordering import query_sums
-from tautrank.theory.softrank_bounds import flip_sums
-from tautrank.theory.theorem import check_scored_lists
+from tautrank.theory.softrank_bounds import Noise, flip_sums
+from tautrank.theory.theorem import Labelled, check_scored_lists, float_labels
 
 # The trapezoidal rule for a normal variable; its error falls faster than any power of the step.
 _STEP, _REACH = 1 / 16, 9.0
@@ -48,7 +51,7 @@ class Smoothed(NamedTuple):
         worst: the metric with ties at their worst.
         expected: the metric with the expected value of ties.
 
-    >>> found = smoothed_metric([1.0, 1.0], [1, 0], [0, 2], "mrr", sigma=0.0, mu=0.0, draws=4000)
+    >>> found = smoothed_metric([1.0, 1.0], [1, 0], "mrr", sigma=0.0, mu=0.0, draws=4000)
     >>> found.worst, found.expected
     (array([0.5]), array([0.75]))
     >>> bool(abs(found.value[0] - 0.75) < 5 * found.standard_error[0])
@@ -70,16 +73,16 @@ class Smoothed(NamedTuple):
         """The bias in units of the bias without shift, ``expected - worst``; NaN where no tie
         matters.
         """
-        whole_bias = self.expected - self.worst
-        matters = np.abs(whole_bias) > 1e-12
-        return np.divide(self.bias, whole_bias, out=np.full_like(self.bias, np.nan), where=matters)
+        without_shift = self.expected - self.worst
+        matters = np.abs(without_shift) > 1e-12
+        shares = np.full_like(self.bias, np.nan)
+        return np.divide(self.bias, without_shift, out=shares, where=matters)
 
 
 def smoothed_metric(
     scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
-    judge: Metric | str = "ndcg",
+    lists: Labelled,
+    metric: Metric | str = "ndcg",
     *,
     sigma: float,
     mu: float,
@@ -91,55 +94,77 @@ def smoothed_metric(
     Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020, sec. 4.1 and 4.3.
 
     Args:
-        scores, labels, offsets: the lists, see `tautrank.theory`.
-        judge: any metric, or its name.
+        scores, lists: the lists, see `tautrank.theory`.
+        metric: any metric, or its name.
         sigma: standard deviation of the noise; 0 is the limit from above, in which noise orders
             tied documents only.
         mu: shift of the noise's mean per unit of the label.
         draws: number of draws, at least 2.
         seed: seed of the noise.
 
-    >>> lists = [2.0, 1.0, 1.0], [0, 1, 0], [0, 3]  # the tie is worth 1/2 or 1/3
+    >>> scores, labels = [2.0, 1.0, 1.0], [0, 1, 0]  # the tie is worth 1/2 or 1/3
     >>> for mu in (0.0, 8.0):
-    ...     found = smoothed_metric(*lists, "mrr", sigma=0.01, mu=mu)
+    ...     found = smoothed_metric(scores, labels, "mrr", sigma=0.01, mu=mu)
     ...     print(round(float(found.value[0]), 2), found.expected.round(2), found.worst.round(2))
     0.42 [0.42] [0.33]
     0.33 [0.42] [0.33]
     """
-    chosen = metric(judge)
-    if isinstance(chosen, DCGRR):
+    smoothed = make_metric(metric)
+    if isinstance(smoothed, DCGRR):
         raise OptionError(
-            f"judge: found {chosen}, which has no ties; expected a metric of a ranking"
+            f"metric: found {smoothed}, which has no ties; expected a metric of a ranking"
         )
-    s, lists = check_scored_lists(scores, labels, offsets)
-    sigma, mu = real("sigma", sigma, 0.0), real("mu", mu, 0.0)
+    scores, lists = check_scored_lists(scores, lists)
+    sigma = real("sigma", sigma, 0.0)
+    mu = real("mu", mu, 0.0)
     draws = whole("draws", draws, 2)
     rng = np.random.default_rng(whole("seed", seed, 0, 2**64 - 1))
-    y, judged = lists.labels, chosen.bind(lists.labels, lists.offsets)
     # Whole numbers in the order of the scores, equal where scores are tied.
-    level = np.unique(s, return_inverse=True)[1]
+    _, level = np.unique(scores, return_inverse=True)
 
-    def noisy() -> F64:
-        noise = rng.normal(size=y.size) - mu * y
-        # In the limit the noise is squeezed, in its order, into less than the distance of two
-        # levels.
-        return s + sigma * noise if sigma > 0 else level + noise / (2.5 + 2.5 * np.abs(noise))
-
-    worst, expected = (
-        metric(chosen, ties=ties).per_query(s, y, lists.offsets) for ties in ("worst", "expected")
-    )
-    # Measured from a value near them, or their own, they keep their digits.
-    biases = np.array([judged.per_query(noisy()) - worst for _ in range(draws)])
+    ends = _ends_of_ties(smoothed, scores, lists)
+    bound_metric = smoothed.bind(lists)
+    labels = float_labels(lists)
+    biases = []
+    for _ in range(draws):
+        noise = rng.normal(size=scores.size)
+        noise -= mu * labels
+        if sigma > 0:
+            noisy = scores + sigma * noise
+        else:
+            # In the limit the noise is squeezed, in its order, into less than the distance of two
+            # levels.
+            squeezed = noise / (2.5 + 2.5 * np.abs(noise))
+            noisy = level + squeezed
+        # Measured from a value near them, or their own, they keep their digits.
+        biases.append(bound_metric.per_query(noisy) - ends.worst)
+    mean_bias = np.mean(biases, axis=0)
     return Smoothed(
-        worst + biases.mean(axis=0), biases.std(axis=0, ddof=1) / np.sqrt(draws), worst, expected
+        value=ends.worst + mean_bias,
+        standard_error=np.std(biases, axis=0, ddof=1) / np.sqrt(draws),
+        worst=ends.worst,
+        expected=ends.expected,
     )
+
+
+class _EndsOfTies(NamedTuple):
+    """A metric with ties at their worst and with their expected value, one number per query."""
+
+    worst: F64
+    expected: F64
+
+
+def _ends_of_ties(metric: Metric, scores: F64, lists: Lists) -> _EndsOfTies:
+    """Return a metric with ties at their worst and with their expected value."""
+    worst = make_metric(metric, ties="worst").per_query(scores, lists)
+    expected = make_metric(metric, ties="expected").per_query(scores, lists)
+    return _EndsOfTies(worst, expected)
 
 
 def smoothing_limit(
     scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
-    judge: Metric | str = "ndcg",
+    lists: Labelled,
+    metric: Metric | str = "ndcg",
     *,
     mu: float,
 ) -> Smoothed:
@@ -153,46 +178,64 @@ def smoothing_limit(
     Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020, sec. 4.2 and 4.3.
 
     Args:
-        scores, labels, offsets: the lists, see `tautrank.theory`.
-        judge: ``dcg`` or ``ndcg`` with its options, as a metric or by name.
+        scores, lists: the lists, see `tautrank.theory`.
+        metric: ``dcg`` or ``ndcg`` with its options, as a metric or by name.
         mu: shift of the noise's mean per unit of the label.
 
-    >>> lists = [1.0, 1.0, 0.0], [2, 0, 1], [0, 3]
-    >>> found = smoothing_limit(*lists, mu=0.0)
+    >>> scores, labels = [1.0, 1.0, 0.0], [2, 0, 1]
+    >>> found = smoothing_limit(scores, labels, mu=0.0)
     >>> bool(abs(found.value - found.expected)[0] < 1e-12)
     True
     >>> for mu in (0.1, 1.0, 3.0):  # the bias that is left, in units of that of no shift
-    ...     print(smoothing_limit(*lists, mu=mu).share.round(4))
+    ...     print(smoothing_limit(scores, labels, mu=mu).share.round(4))
     [0.8875]
     [0.1573]
     [0.]
     """
-    chosen = metric(judge)
-    if not isinstance(chosen, DCG | NDCG):
+    smoothed = make_metric(metric)
+    if not isinstance(smoothed, DCG | NDCG):
         raise OptionError(
-            f"judge: found {chosen}; expected dcg or ndcg, or smoothed_metric, which takes any metric"
+            f"metric: found {smoothed}; expected dcg or ndcg, or smoothed_metric, which takes any"
+            " metric"
         )
-    s, lists = check_scored_lists(scores, labels, offsets)
-    y, cuts = lists.labels, lists.offsets
-    order = np.lexsort((y, -s, lists.query))
-    starts = np.flatnonzero(
-        (np.diff(s[order], prepend=np.nan) != 0) | (np.diff(lists.query, prepend=-1) != 0)
-    )
-    discounts = discount_values(lists.longest, chosen.discount, chosen.k)
-    places = starts - cuts[lists.query[starts]]
+    scores, lists = check_scored_lists(scores, lists)
     mu = real("mu", mu, 0.0)
-    groups = zip(np.split(y[order], starts[1:]), places, strict=True) if s.size else ()
-    tied = np.concatenate(
-        [[], *(_tied_discounts(labels, discounts[place:], mu) for labels, place in groups)]
-    )
+    order = np.lexsort((lists.labels, -scores, lists.query))
+    discounts = discount_values(lists.longest, smoothed.discount, smoothed.k)
+    expected_discounts = np.zeros(scores.size)
+    for first, end in _groups_of_ties(scores[order], lists.query):
+        rank = first - lists.offsets[lists.query[first]]
+        labels = float_labels(lists)[order[first:end]]
+        expected_discounts[first:end] = _tied_discounts(labels, discounts[rank:], mu)
+    gains = gain_values(lists.labels[order], smoothed.gain)
+    dcg = query_sums(gains * expected_discounts, lists.offsets)
+
     # A query without a gain is skipped by either metric.
-    ideal = DCG(k=chosen.k, gain=chosen.gain, discount=chosen.discount).per_query(y, y, cuts)
-    norm = ideal if isinstance(chosen, NDCG) else np.where(np.isnan(ideal), np.nan, 1.0)
-    value = query_sums(gain_values(y[order], chosen.gain) * tied, cuts) / norm
-    worst, expected = (
-        metric(chosen, ties=ties).per_query(s, y, cuts) for ties in ("worst", "expected")
+    ideal_dcg = DCG(k=smoothed.k, gain=smoothed.gain, discount=smoothed.discount)
+    norm = ideal_dcg.per_query(lists.labels, lists)
+    if isinstance(smoothed, DCG):
+        norm = np.where(np.isnan(norm), np.nan, 1.0)
+    value = dcg / norm
+    ends = _ends_of_ties(smoothed, scores, lists)
+    return Smoothed(
+        value=value,
+        standard_error=np.where(np.isnan(value), np.nan, 0.0),
+        worst=ends.worst,
+        expected=ends.expected,
     )
-    return Smoothed(value, np.where(np.isnan(value), np.nan, 0.0), worst, expected)
+
+
+def _groups_of_ties(scores: F64, query: I64) -> Iterator[tuple[int, int]]:
+    """Yield the first place and the end of each group of documents of a query with equal scores.
+
+    Args:
+        scores: in order.
+        query: the query of each document.
+    """
+    is_lower = np.diff(scores, prepend=np.nan) != 0
+    is_of_next_query = np.diff(query, prepend=-1) != 0
+    starts = np.flatnonzero(is_lower | is_of_next_query).tolist()
+    return pairwise([*starts, scores.size])
 
 
 def _tied_discounts(labels: F64, discounts: F64, mu: float) -> F64:
@@ -208,15 +251,17 @@ def _tied_discounts(labels: F64, discounts: F64, mu: float) -> F64:
     weights = np.exp(-0.5 * nodes**2)
     expected = np.empty(labels.size)
     for label in np.unique(labels):
-        of_label = labels == label
+        has_label = labels == label
         # The probability of each place, at each value of its own noise.
         places = np.zeros((labels.size, nodes.size))
         places[0] = 1.0
-        for other in np.delete(labels, np.argmax(of_label)):
-            above = ndtr(-nodes - mu * (other - label))
-            places[1:] = places[1:] * (1.0 - above) + places[:-1] * above
-            places[0] *= 1.0 - above
-        expected[of_label] = discounts[: labels.size] @ places @ weights / weights.sum()
+        for other_label in np.delete(labels, np.argmax(has_label)):
+            is_above = ndtr(-nodes - mu * (other_label - label))
+            moved_down = places[:-1] * is_above
+            places *= 1.0 - is_above
+            places[1:] += moved_down
+        at_nodes = discounts[: labels.size] @ places
+        expected[has_label] = at_nodes @ weights / weights.sum()
     return expected
 
 
@@ -237,8 +282,7 @@ class ConsistentSmoothing(NamedTuple):
 
 def consistent_smoothing(
     scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
+    lists: Labelled,
     precision: float,
     *,
     least_mu: float = 0.0,
@@ -256,36 +300,43 @@ def consistent_smoothing(
     exist.
 
     Args:
-        scores, labels, offsets: the lists, see `tautrank.theory`.
+        scores, lists: the lists, see `tautrank.theory`.
         precision: a number above 0 and at most 1.
         least_mu: smallest mu to return.
 
-    >>> mu, sigma = consistent_smoothing([2.0, 1.0, 1.0], [2, 1, 0], [0, 3], 0.01)
+    >>> mu, sigma = consistent_smoothing([2.0, 1.0, 1.0], [2, 1, 0], 0.01)
     >>> mu.round(2), sigma.round(3)
     (array([3.64]), array([0.092]))
-    >>> flipped_pairs(np.array([2.0, 1.0, 1.0]), TrainingLists.of([2, 1, 0], [0, 3]), sigma, mu).round(4)
+    >>> flipped_pairs(np.array([2.0, 1.0, 1.0]), Lists.of([2, 1, 0]), Noise(sigma, mu)).round(4)
     array([0.01])
     """
-    s, lists = check_scored_lists(scores, labels, offsets)
+    scores, lists = check_scored_lists(scores, lists)
     half = 0.5 * real("precision", precision, 0.0, above=True, most=1.0)
-    nothing = np.zeros(lists.sizes.size)
-    _, needed = _turning_point(
-        lambda mus: flipped_pairs(s, lists, nothing, mus) > half, nothing.size
-    )
-    if needed.max(initial=0.0) > 1e12:
+    least_mu = real("least_mu", least_mu, 0.0)
+    no_noise = np.zeros(lists.n_queries)
+
+    def flips_too_many_ties(mu: F64) -> Bools:
+        return flipped_pairs(scores, lists, Noise(no_noise, mu)) > half
+
+    smallest_mu = _turning_point(flips_too_many_ties, lists.n_queries).fails
+    if smallest_mu.max(initial=0.0) > 1e12:
         raise DataError(
             "labels: found two that differ too little for any mu; expected labels further apart"
         )
     # Where a mu of next to nothing is enough, it need not be any.
-    mu = np.maximum(np.where(needed > 1e-200, needed, 0.0), real("least_mu", least_mu, 0.0))
-    tied = flipped_pairs(s, lists, nothing, mu)
-    sigma, beyond = _turning_point(
-        lambda sigmas: flipped_pairs(s, lists, sigmas, mu) - tied <= half, nothing.size
-    )
-    return ConsistentSmoothing(mu, np.where(beyond < _HUGE, sigma, np.inf))
+    mu = np.maximum(np.where(smallest_mu > 1e-200, smallest_mu, 0.0), least_mu)
+    flipped_ties = flipped_pairs(scores, lists, Noise(no_noise, mu))
+
+    def flips_few_others(sigma: F64) -> Bools:
+        flipped = flipped_pairs(scores, lists, Noise(sigma, mu))
+        return flipped - flipped_ties <= half
+
+    turning = _turning_point(flips_few_others, lists.n_queries)
+    sigma = np.where(turning.fails < _HUGE, turning.holds, np.inf)
+    return ConsistentSmoothing(mu, sigma)
 
 
-def flipped_pairs(scores: F64, lists: TrainingLists, sigmas: F64, mus: F64) -> F64:
+def flipped_pairs(scores: F64, lists: Lists, noise: Noise) -> F64:
     """Return how many pairs with different labels the noise is expected to move out of their worst
     order.
 
@@ -299,25 +350,42 @@ def flipped_pairs(scores: F64, lists: TrainingLists, sigmas: F64, mus: F64) -> F
     Args:
         scores: one per document.
         lists: the labelled lists.
-        sigmas: standard deviation of the noise, one per query; 0 is the limit from above.
-        mus: shift of the noise's mean per unit of the label, one per query.
+        noise: the noise of each query.
 
-    >>> lists = TrainingLists.of([1, 0, 1, 0], [0, 2, 4])
-    >>> flipped_pairs(np.array([1.0, 1.0, 5.0, 5.0]), lists, np.zeros(2), np.array([0.0, 4.0])).round(4)
+    >>> noise = Noise(sigma=np.zeros(2), mu=np.array([0.0, 4.0]))
+    >>> lists = Lists.of([1.0, 0.0, 1.0, 0.0], [0, 2, 4])
+    >>> flipped_pairs(np.array([1.0, 1.0, 5.0, 5.0]), lists, noise).round(4)
     array([0.5   , 0.0023])
     """
     order = np.lexsort((lists.labels, -scores, lists.query))
-    y = lists.labels[order]
-    return flip_sums(scores[order], y, lambda i, j: y[i] != y[j], lists.offsets, sigmas, mus)
+    labels = lists.labels[order]
+    in_order = dataclasses.replace(lists, labels=labels)
+
+    def differ(i: I64, j: I64) -> Bools:
+        return np.asarray(labels[i] != labels[j])
+
+    return flip_sums(scores[order], in_order, differ, noise)
 
 
-def _turning_point(holds: Callable[[F64], Bools], queries: int) -> tuple[F64, F64]:
-    """Return the largest number for which it holds, one per query, and the smallest for which it no
-    longer does.
+class _TurningPoint(NamedTuple):
+    """Where a condition stops to hold, one number per query.
+
+    Attributes:
+        holds: the largest number found at which it holds.
+        fails: the smallest number found at which it does not.
     """
-    low, high = np.full(queries, _TINY), np.full(queries, _HUGE)
+
+    holds: F64
+    fails: F64
+
+
+def _turning_point(condition: Callable[[F64], Bools], n_queries: int) -> _TurningPoint:
+    """Return where a condition stops to hold, for conditions that hold below some number."""
+    low = np.full(n_queries, _TINY)
+    high = np.full(n_queries, _HUGE)
     for _ in range(_HALVINGS):
         middle = np.sqrt(low) * np.sqrt(high)
-        so_far = holds(middle)
-        low, high = np.where(so_far, middle, low), np.where(so_far, high, middle)
-    return low, high
+        holds = condition(middle)
+        low = np.where(holds, middle, low)
+        high = np.where(holds, high, middle)
+    return _TurningPoint(holds=low, fails=high)
