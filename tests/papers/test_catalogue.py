@@ -19,10 +19,11 @@ from tautrank.data import RankingData, Splits
 from tautrank.engines import NativeLoss, read_loss
 from tautrank.errors import DataError
 from tautrank.experiments.changes import apply_changes
+from tautrank.experiments.measurements import measure_directness, measure_softrank_distance
 from tautrank.experiments.plan import PLAIN, Budget, Measurement
 from tautrank.experiments.protocols import Draw
 from tautrank.experiments.space import with_parameters
-from tautrank.experiments.trial import measure_directness, measure_softrank_distance, run_trial
+from tautrank.experiments.trial import run_trial
 from tautrank.experiments.workers import choose_workers
 from tautrank.json_values import canonical, from_json, to_json
 from tautrank.papers import catalogue
