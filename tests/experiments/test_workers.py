@@ -22,7 +22,13 @@ from tautrank.experiments.data_source import MEMORY, DataSource
 from tautrank.experiments.plan import Budget, Plan
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Store, Trial
 from tautrank.experiments.trial import TrialContext, attempt
-from tautrank.experiments.workers import choose_workers, ignoring_ctrl_c, run_trials, run_waiting
+from tautrank.experiments.workers import (
+    RunOptions,
+    choose_workers,
+    ignoring_ctrl_c,
+    run_trials,
+    run_waiting,
+)
 from tautrank.papers.plan import make_plan
 from tautrank.papers.run import run_study
 from tautrank.simulate import simulate_web_search
@@ -229,7 +235,7 @@ def test_wrong_numbers_of_workers_are_refused():
             choose_workers(wrong)
 
 
-AROUND = TrialContext(data={"nothing": None})
+CONTEXT = TrialContext(data={"nothing": None})
 
 
 def jobs(n):
@@ -242,26 +248,33 @@ def jobs(n):
 
 def test_trials_are_answered_and_come_back_with_what_they_give():
     five, answer = iter(jobs(5)), lambda trial, told: 9 * trial.number + told
-    found = run_trials(2, dying_workers.asks_and_divides, five, AROUND, answer=answer)
+    found = run_trials(2, dying_workers.asks_and_divides, five, CONTEXT, RunOptions(answer=answer))
     results = sorted((trial.number, outcome.result) for trial, outcome in found)
     assert results == [(number, f'{{"found":{60 / (10 * number)}}}') for number in range(1, 6)]
     assert multiprocessing.active_children() == []
 
 
 def test_without_trials_there_are_no_processes():
-    assert list(run_trials(2, dying_workers.IsStillborn(), [], AROUND)) == []
+    assert list(run_trials(2, dying_workers.IsStillborn(), [], CONTEXT)) == []
 
 
 def test_what_is_under_way_at_the_deadline_is_given_up():
     start = time.monotonic()
-    assert list(run_trials(2, dying_workers.never_ends, jobs(2), AROUND, deadline=start + 1)) == []
+    assert (
+        list(
+            run_trials(
+                2, dying_workers.never_ends, jobs(2), CONTEXT, RunOptions(deadline=start + 1)
+            )
+        )
+        == []
+    )
     assert 1 <= time.monotonic() - start < 60
     assert multiprocessing.active_children() == []
 
 
 def test_a_trial_that_may_lose_its_process_once_is_lost_at_once():
     ((trial, outcome),) = run_trials(
-        2, dying_workers.dies, jobs(1), AROUND, most_losses=1, lost=IMPOSSIBLE
+        2, dying_workers.dies, jobs(1), CONTEXT, RunOptions(most_losses=1, lost=IMPOSSIBLE)
     )
     assert (trial.number, outcome.status) == (1, IMPOSSIBLE)
     assert (

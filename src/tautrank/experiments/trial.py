@@ -102,7 +102,25 @@ def run_trial(spec: Spec, context: TrialContext | None = None) -> dict[str, Any]
     divided = _divided(spec, data)
     if "configuration" in spec:
         return _try_configuration(spec, context, divided.splits)
-    return _train(spec, context, divided)
+
+    # The configuration that validates best by the first metric is the result.
+    metrics = [metric(name) for name in spec["metrics"]]
+    sign = metrics[0].sign
+    best: _Candidate | None = None
+    summaries = []
+    for configuration in _configurations(spec):
+        ranker = _new_ranker(spec, context, configuration, metrics[0])
+        ranker.fit(divided.splits.train, divided.splits.valid)
+        candidate = _evaluated(ranker, configuration, divided.splits, metrics)
+        summaries.append(candidate.summary())
+        if best is None or sign * candidate.valid > sign * best.valid:
+            best = candidate
+    assert best is not None
+
+    result = _result_of(best, spec, divided, metrics)
+    if spec["configurations"]:
+        result |= {"configuration": best.configuration, "tried": summaries}
+    return result
 
 
 def attempt(spec: Spec, context: TrialContext, run: RunTrial = run_trial) -> TrialOutcome:
@@ -179,30 +197,13 @@ class _Candidate(NamedTuple):
     test: _Values
     is_constant: bool
 
-
-def _train(spec: Spec, context: TrialContext, divided: _Divided) -> dict[str, Any]:
-    """Train every configuration of a trial, and return what the best one gives."""
-    metrics = [metric(name) for name in spec["metrics"]]
-    first_metric = metrics[0]
-    best: _Candidate | None = None
-    summaries = []
-    for configuration in _configurations(spec):
-        candidate = _candidate(spec, context, divided.splits, configuration, metrics)
-        summaries.append(
-            {
-                "configuration": configuration,
-                "valid": or_none(candidate.valid),
-                "test": _means(candidate.test),
-            }
-        )
-        if best is None or first_metric.sign * candidate.valid > first_metric.sign * best.valid:
-            best = candidate
-    assert best is not None
-
-    result = _result_of(best, spec, divided, metrics)
-    if spec["configurations"]:
-        result |= {"configuration": best.configuration, "tried": summaries}
-    return result
+    def summary(self) -> dict[str, Any]:
+        """Return what is stored of every configuration, the best one or not."""
+        return {
+            "configuration": self.configuration,
+            "valid": or_none(self.valid),
+            "test": _means(self.test),
+        }
 
 
 def _configurations(spec: Spec) -> list[dict[str, Any]]:
@@ -216,14 +217,10 @@ def _configurations(spec: Spec) -> list[dict[str, Any]]:
     return search.draw("", n, (spec["study_seed"], spec["trial"]))
 
 
-def _candidate(
-    spec: Spec,
-    context: TrialContext,
-    splits: Splits,
-    configuration: dict[str, Any],
-    metrics: Sequence[Metric],
-) -> _Candidate:
-    """Train a configuration, and evaluate it on the validation and the test queries."""
+def _new_ranker(
+    spec: Spec, context: TrialContext, configuration: Mapping[str, Any], first_metric: Metric
+) -> tautrank.Ranker:
+    """Return the ranker of a configuration, not trained yet."""
     fixed = {
         "random_state": spec["seed"],
         "n_jobs": spec.get("n_jobs", context.threads),
@@ -232,9 +229,16 @@ def _candidate(
         **from_json(spec["parameters"]),
     }
     parameters = parameters_of({"loss": spec["loss"], **configuration}, fixed)
-    ranker = tautrank.Ranker(metric=metrics[0], **with_present_names(parameters))
-    ranker.fit(splits.train, splits.valid)
+    return tautrank.Ranker(metric=first_metric, **with_present_names(parameters))
 
+
+def _evaluated(
+    ranker: tautrank.Ranker,
+    configuration: dict[str, Any],
+    splits: Splits,
+    metrics: Sequence[Metric],
+) -> _Candidate:
+    """Evaluate a trained configuration on the validation and the test queries."""
     valid = _per_query(ranker, splits.valid, metrics[:1])
     scores = ranker.predict(splits.test)
     test = {str(metric): metric.per_query(scores, splits.test) for metric in metrics}

@@ -25,7 +25,7 @@ from tautrank.experiments.search import (
 from tautrank.experiments.store import FAILED, IMPOSSIBLE, Store
 from tautrank.experiments.trial import PRUNED, UNFINISHED, TrialContext, run_trial
 from tautrank.experiments.tuning import TriedConfiguration, Tuning
-from tautrank.experiments.workers import run_trials
+from tautrank.experiments.workers import RunOptions, run_trials
 from tautrank.files import PathLike
 from tautrank.json_values import canonical
 from tautrank.losses import Loss
@@ -205,18 +205,16 @@ class _RunningSearch:
         self._tell(text)
 
         n_processes = min(self._options.workers, len(waiting))
-        finished = run_trials(
-            n_processes,
-            run_trial,
-            self._proposer.trials(self._plan, waiting, deadline),
-            self._context(n_processes),
+        trials = self._proposer.trials(self._plan, waiting, deadline)
+        run_options = RunOptions(
             answer=self._proposer.falls_behind,
             deadline=deadline,
             # A trial that lost its process is left unfinished; the next run proposes it again.
             most_losses=1,
             lost=IMPOSSIBLE,
         )
-        for trial, outcome in finished:
+        context = self._context(n_processes)
+        for trial, outcome in run_trials(n_processes, run_trial, trials, context, run_options):
             tried = TriedConfiguration.of(trial, outcome)
             self._proposer.end(tried)
             if tried.state == UNFINISHED:

@@ -13,11 +13,11 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import tautrank
 from tautrank.arguments import whole
@@ -51,16 +51,32 @@ _NEEDS_DASK = "running trials on a cluster needs Dask"
 _READY, _ASKS, _DONE, _DIED = "ready", "asks", "done", "died"
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How trials are run.
+
+    Args:
+        answer: the function that answers a trial that asks, given the trial and what it sent.
+        deadline: the time, by `time.monotonic`, at which to give up what is running.
+        most_losses: how often a trial may lose its process.
+        lost: the status of a trial that lost its processes as often.
+    """
+
+    answer: Callable[[Trial, Any], Any] = no_answer
+    deadline: float | None = None
+    most_losses: int = MOST_LOSSES
+    lost: str = FAILED
+
+
+_USUAL = RunOptions()
+
+
 def run_trials(
     n: int,
     run: RunTrial,
     trials: Iterable[Trial],
     context: TrialContext,
-    *,
-    answer: Callable[[Trial, Any], Any] = no_answer,
-    deadline: float | None = None,
-    most_losses: int = MOST_LOSSES,
-    lost: str = FAILED,
+    options: RunOptions = _USUAL,
 ) -> Ended:
     """Run trials in this process one after the other, or in others; each comes back, in any order,
     with its outcome.
@@ -76,72 +92,129 @@ def run_trials(
         trials: the trials; the next one is taken when a process is free and the last outcome has
             been taken.
         context: what all trials need.
-        answer: the function that answers a trial that asks, given the trial and what it sent.
-        deadline: the time, by `time.monotonic`, at which to give up what other processes are
-            running.
-        most_losses: how often a trial may lose its process.
-        lost: the status of a trial that lost its processes as often.
+        options: who answers trials, and what ends them.
     """
-    again, losses, processes = deque[Trial](), Counter[str](), dict[Any, _Process]()
-    with ExitStack() as stack:
-        stack.callback(forget_data)
-        if n == 1:
-            for trial in trials:
-                yield (
-                    trial,
-                    attempt(
-                        trial.spec,
-                        replace(context, ask=partial(answer, trial), deadline=deadline),
-                        run,
-                    ),
-                )
+    try:
+        if n > 1:
+            yield from _run_in_processes(n, run, trials, context, options)
             return
-        bins = tempfile.TemporaryDirectory(prefix="tautrank-bins-", ignore_cleanup_errors=True)
-        context, source = replace(context, bins=stack.enter_context(bins)), iter(trials)
+        context = replace(context, deadline=options.deadline)
+        for trial in trials:
+            ask = partial(options.answer, trial)
+            yield trial, attempt(trial.spec, replace(context, ask=ask), run)
+    finally:
+        forget_data()
+
+
+def _run_in_processes(
+    n: int, run: RunTrial, trials: Iterable[Trial], context: TrialContext, options: RunOptions
+) -> Ended:
+    """Run trials in processes that share a folder of binned data."""
+    with (
+        tempfile.TemporaryDirectory(prefix="tautrank-bins-", ignore_cleanup_errors=True) as bins,
+        closing(_Pool(n, run, replace(context, bins=bins), trials)) as pool,
+    ):
+        n_losses = Counter[str]()
         while True:
-            # A process with nothing left to do takes over the trial of one that died.
-            idle = [process for process in processes.values() if process.trial is None]
-            while idle or len(processes) < n:
-                given = again.popleft() if again else next(source, None)
-                if given is None:
-                    break
-                process = (
-                    idle.pop() if idle else stack.enter_context(closing(_Process(run, context)))
-                )
-                processes[process.connection], process.trial = process, given
-                process.send(given.spec)
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            ready = (
-                wait(list(processes), left)
-                if any(process.trial for process in processes.values())
-                else []
-            )
-            if not ready:
+            pool.give_trials()
+            messages = pool.wait(options.deadline)
+            if not messages:
                 return
-            for connection in ready:
-                process = processes[connection]
-                kind, content = process.receive()
-                if kind == _DIED:
-                    del processes[connection]
-                if process.trial is None or kind == _READY:
-                    continue
-                trial = process.trial
+            for process, trial, kind, content in messages:
                 if kind == _ASKS:
-                    process.send(answer(trial, content))
+                    process.send(options.answer(trial, content))
                     continue
                 process.trial = None
-                losses[trial.key] += kind == _DIED
                 if kind == _DONE:
                     yield trial, content
-                elif losses[trial.key] < most_losses:
-                    again.append(trial)
+                    continue
+                n_losses[trial.key] += 1
+                if n_losses[trial.key] < options.most_losses:
+                    pool.give_again(trial)
                 else:
-                    yield trial, TrialOutcome(lost, error=_loss(losses[trial.key], content))
+                    error = _loss_text(n_losses[trial.key], content)
+                    yield trial, TrialOutcome(options.lost, error=error)
 
 
-def _loss(times: int, how: str) -> str:
+class _Message(NamedTuple):
+    """What a process sent about its trial, or how it died."""
+
+    process: _Process
+    trial: Trial
+    kind: str
+    content: Any
+
+
+class _Pool:
+    """Processes, and the trials that they have not been given yet.
+
+    Args:
+        n: the number of processes; each is started when there is a trial for it.
+        run, context: as those of `run_trials`.
+        trials: the trials.
+    """
+
+    def __init__(
+        self, n: int, run: RunTrial, context: TrialContext, trials: Iterable[Trial]
+    ) -> None:
+        self._n = n
+        self._run = run
+        self._context = context
+        self._trials = iter(trials)
+        self._again = deque[Trial]()
+        self._processes: dict[Any, _Process] = {}
+
+    def give_again(self, trial: Trial) -> None:
+        """Let another process run a trial that lost its own."""
+        self._again.append(trial)
+
+    def give_trials(self) -> None:
+        """Give every free process a trial, as long as there are trials."""
+        # A process with nothing left to do takes over the trial of one that died.
+        idle = [process for process in self._processes.values() if process.trial is None]
+        while idle or len(self._processes) < self._n:
+            trial = self._next_trial()
+            if trial is None:
+                return
+            process = idle.pop() if idle else _Process(self._run, self._context)
+            self._processes[process.connection] = process
+            process.trial = trial
+            process.send(trial.spec)
+
+    def _next_trial(self) -> Trial | None:
+        if self._again:
+            return self._again.popleft()
+        return next(self._trials, None)
+
+    def wait(self, deadline: float | None) -> Iterator[_Message] | None:
+        """Return what processes send next about their trials; None if nothing runs, or if nothing
+        comes before the deadline.
+        """
+        if not any(process.trial for process in self._processes.values()):
+            return None
+        seconds_left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        connections = wait(list(self._processes), seconds_left)
+        return self._received(connections) if connections else None
+
+    def _received(self, connections: Sequence[Any]) -> Iterator[_Message]:
+        for connection in connections:
+            process = self._processes[connection]
+            kind, content = process.receive()
+            if kind == _DIED:
+                del self._processes[connection]
+            if process.trial is not None and kind != _READY:
+                yield _Message(process, process.trial, kind, content)
+
+    def close(self) -> None:
+        """End all processes."""
+        for process in self._processes.values():
+            process.close()
+
+
+def _loss_text(times: int, cause: str) -> str:
+    """Return what happened to a trial that lost its processes."""
     often = "once" if times == 1 else f"{times} times"
-    return f"its worker died {often} ({how}); perhaps there is not enough memory"
+    return f"its worker died {often} ({cause}); perhaps there is not enough memory"
 
 
 @contextmanager
@@ -163,7 +236,11 @@ def ignoring_ctrl_c() -> Iterator[None]:
 
 
 class _Process:
-    """A process, and the trial it has."""
+    """A process, and the trial it has.
+
+    Args:
+        run, context: as those of `run_trials`.
+    """
 
     def __init__(self, run: RunTrial, context: TrialContext) -> None:
         processes = multiprocessing.get_context("spawn")
@@ -178,6 +255,7 @@ class _Process:
         self._is_ready = False
 
     def send(self, message: Any) -> None:
+        """Send a trial's specification, or the answer to it."""
         # A process that just died is noticed by what it does not send.
         with suppress(OSError):
             self.connection.send(message)
@@ -189,28 +267,31 @@ class _Process:
         except (EOFError, OSError):
             self._process.join()
             self.connection.close()
-            how = _cause_of_death(self._process.exitcode or 0)
+            cause = _cause_of_death(self._process.exitcode or 0)
             if not self._is_ready:
-                found = f"a new process ended before it was ready ({how})"
-                hint = "a script needs its 'if __name__ == \"__main__\":', and workers=1 needs no processes"
                 raise OptionError(
-                    f"workers: {found}; expected one that can start ({hint})"
+                    f"workers: a new process ended before it was ready ({cause});"
+                    " expected one that can start (a script needs its"
+                    " 'if __name__ == \"__main__\":', and workers=1 needs no processes)"
                 ) from None
-            return _DIED, how
+            return _DIED, cause
         self._is_ready = True
         return kind, content
 
     def close(self) -> None:
+        """End the process, whatever it does."""
         self._process.kill()
         self._process.join()
         self.connection.close()
 
 
-def _cause_of_death(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    names = {int(one): one.name for one in signal.Signals}
-    return f"signal {names.get(-code, -code)}"
+def _cause_of_death(exit_code: int) -> str:
+    """Return how a process ended: by an exit code, or by a signal, whose code is negative."""
+    if exit_code >= 0:
+        return f"exit code {exit_code}"
+    with suppress(ValueError):
+        return f"signal {signal.Signals(-exit_code).name}"
+    return f"signal {-exit_code}"
 
 
 def _work(connection: Connection, run: RunTrial, context: TrialContext) -> None:
@@ -218,17 +299,20 @@ def _work(connection: Connection, run: RunTrial, context: TrialContext) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_die_with_parent, daemon=True).start()
 
-    def ask(what: Any) -> Any:
-        connection.send((_ASKS, what))
+    def ask(message: Any) -> Any:
+        connection.send((_ASKS, message))
         return connection.recv()
 
+    context = replace(context, ask=ask)
     with suppress(EOFError, OSError):
         connection.send((_READY, None))
         while True:
-            connection.send((_DONE, attempt(connection.recv(), replace(context, ask=ask), run)))
+            spec = connection.recv()
+            connection.send((_DONE, attempt(spec, context, run)))
 
 
 def _die_with_parent() -> None:
+    """Wait for the process that started this one to end, and end as well."""
     parent: Any = multiprocessing.parent_process()
     parent.join()
     os._exit(1)
@@ -243,9 +327,10 @@ def run_here(n: int, trials: Sequence[Trial], context: TrialContext) -> Ended:
         trials: the trials.
         context: what all of them need.
     """
-    if n > 1:
-        context = replace(context, custom_losses=own_losses_of(trials, "workers"))
-    yield from run_trials(n, run_trial, trials, context)
+    if n == 1:
+        return ((trial, attempt(trial.spec, context, run_trial)) for trial in trials)
+    context = replace(context, custom_losses=custom_losses_of(trials, "workers"))
+    return run_trials(n, run_trial, trials, context)
 
 
 def run_on_dask(address: str, n: int, trials: Sequence[Trial], context: TrialContext) -> Ended:
@@ -262,33 +347,38 @@ def run_on_dask(address: str, n: int, trials: Sequence[Trial], context: TrialCon
         context: what all of them need; data in memory is sent to each worker once.
     """
     dask = require("distributed", _NEEDS_DASK, "distributed")
-    context = replace(context, custom_losses=own_losses_of(trials, "dask"))
+    context = replace(context, custom_losses=custom_losses_of(trials, "dask"))
     with ExitStack() as stack:
         client = connect(address, n, stack, "--dask")
         shared = client.scatter(context, broadcast=True, hash=False) if context.data else context
-        by_key = {f"tautrank-{trial.key}": trial for trial in trials}
+        trials_by_key = {f"tautrank-{trial.key}": trial for trial in trials}
         # A result is a pure function of the key, but one that an earlier run left half-way must not
         # be waited for.
         futures = [
             client.submit(attempt, trial.spec, shared, key=key, pure=False)
-            for key, trial in by_key.items()
+            for key, trial in trials_by_key.items()
         ]
         stack.callback(_forget, client, futures)
         stack.enter_context(in_one_sentence(client))
         for future in dask.as_completed(futures):
-            trial, error = by_key[future.key], future.exception()
-            if isinstance(error, dask.KilledWorker):
-                died = _loss(MOST_LOSSES + 1, f"last {error.last_worker.address}")
-                yield trial, TrialOutcome(FAILED, error=died)
-            elif error is None or isinstance(error, dask.CancelledError):
-                yield trial, future.result()
-            else:
-                # `attempt` raises nothing: what arrives here is a worker that cannot run it.
-                found = f"a worker cannot run trials ({type(error).__name__}: {error})"
-                raise DataError(
-                    f"{address}: {found}; expected workers with tautrank {tautrank.__version__}"
-                )
+            yield trials_by_key[future.key], _outcome_of(future, dask, address)
             future.release()
+
+
+def _outcome_of(future: Any, dask: Any, address: str) -> TrialOutcome:
+    """Return the outcome of a trial on a cluster; one that killed its workers has failed."""
+    error = future.exception()
+    if isinstance(error, dask.KilledWorker):
+        cause = f"last {error.last_worker.address}"
+        return TrialOutcome(FAILED, error=_loss_text(MOST_LOSSES + 1, cause))
+    if error is None or isinstance(error, dask.CancelledError):
+        outcome: TrialOutcome = future.result()
+        return outcome
+    # `attempt` raises nothing: what arrives here is a worker that cannot run it.
+    raise DataError(
+        f"{address}: a worker cannot run trials ({type(error).__name__}: {error});"
+        f" expected workers with tautrank {tautrank.__version__}"
+    )
 
 
 def _forget(client: Any, futures: list[Any]) -> None:
@@ -336,18 +426,29 @@ def run_waiting(
         retry: run failed trials again too.
     """
     context = TrialContext(data=plan.data_by_fingerprint, threads=threads)
+    progress = progress or Silent()
     with store.running():
-        waiting, size = unfinished(plan, store, retry=retry), plan.size
-        progress = progress or Silent()
-        progress.update(size - len(waiting), size, "")
-        for done, (trial, outcome) in enumerate(workers(waiting, context), size - len(waiting) + 1):
-            if outcome.status == IMPOSSIBLE:
-                raise DataError(outcome.error)
-            if outcome.status == FAILED and not plan.study.keeps_failures:
-                kind = OptionError if outcome.is_option else DataError
-                raise kind(f"{trial.title}: {outcome.error}")
-            store.record(trial, outcome)
-            progress.update(done, size, trial.title)
+        waiting = unfinished(plan, store, retry=retry)
+        n_planned = plan.size
+        n_done = n_planned - len(waiting)
+        progress.update(n_done, n_planned, "")
+        try:
+            for trial, outcome in workers(waiting, context):
+                _check_outcome(plan, trial, outcome)
+                store.record(trial, outcome)
+                n_done += 1
+                progress.update(n_done, n_planned, trial.title)
+        finally:
+            forget_data()
+
+
+def _check_outcome(plan: Plan, trial: Trial, outcome: TrialOutcome) -> None:
+    """Raise the error of a trial that this machine cannot run, or that must not fail."""
+    if outcome.status == IMPOSSIBLE:
+        raise DataError(outcome.error)
+    if outcome.status == FAILED and not plan.study.keeps_failures:
+        kind = OptionError if outcome.is_option else DataError
+        raise kind(f"{trial.title}: {outcome.error}")
 
 
 def unfinished(plan: Plan, store: Store, *, retry: bool = False) -> list[Trial]:
@@ -358,19 +459,20 @@ def unfinished(plan: Plan, store: Store, *, retry: bool = False) -> list[Trial]:
         store: the store.
         retry: count failed trials as unfinished.
     """
-    kept = (DONE,) if retry else (DONE, FAILED)
+    ended = {DONE} if retry else {DONE, FAILED}
     statuses = store.statuses()
-    return [trial for trial in plan.trials() if statuses.get(trial.key) not in kept]
+    return [trial for trial in plan.trials() if statuses.get(trial.key) not in ended]
 
 
-def own_losses_of(trials: Sequence[Trial], needed_by: str) -> tuple[OwnLoss, ...]:
+def custom_losses_of(trials: Sequence[Trial], needed_by: str) -> tuple[OwnLoss, ...]:
     """Return what has to be imported where trials are run, besides this library.
 
     Args:
         trials: the trials.
         needed_by: the argument that asks for other processes.
     """
-    trained = [trial.spec for trial in trials if "loss" in trial.spec]
-    return sendable(
-        [name for spec in trained for name in (spec["loss"], *spec["metrics"])], needed_by
-    )
+    names = []
+    for trial in trials:
+        if "loss" in trial.spec:
+            names += [trial.spec["loss"], *trial.spec["metrics"]]
+    return sendable(names, needed_by)
