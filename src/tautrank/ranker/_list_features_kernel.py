@@ -27,6 +27,9 @@ def describe_lists(
     """Write the list features of the queries ``first`` to ``last``; where a value is missing,
     nothing is written.
 
+    With the ``n`` values ``x`` of a column in one list: z score ``(x_i - mean) / sd``, rank
+    ``(number below - number above) / (n - 1)``, difference ``x_i - max``.
+
     Args:
         X: features, documents by columns, float32 or float64; what is added is rounded to float32
             in either.
@@ -44,46 +47,55 @@ def describe_lists(
     rows = np.empty(longest, np.int64)
     ties = np.empty(longest, np.int32)
     levels = np.empty(longest, np.float64)
+
     for query in range(first, last):
-        for at in range(columns.size):
+        for index in range(columns.size):
+            # The values that are not missing, and their rows.
             n = 0
             for row in range(offsets[query], offsets[query + 1]):
-                value = X[row, columns[at]]
+                value = X[row, columns[index]]
                 if not math.isnan(value):
                     values[n] = value
                     rows[n] = row
                     n += 1
             if n == 0:
                 continue
+
             # How many values are greater; equal values have equal counts.
             if n <= COUNT_UP_TO:
                 for lane in range(0, n, LANES):
                     count_before(values, n, lane, 0, 0, above)
             else:
                 above[:n] = n - np.searchsorted(np.sort(values[:n]), values[:n], side="right")
+
             # The values in order, each once: sums then do not depend on the order of the documents.
             ties[:n] = 0
             levels[:n] = 0.0
             for i in range(n):
                 ties[above[i]] += np.int32(1)
                 levels[above[i]] = values[i]
-            total = 0.0
+
+            sum_of_values = 0.0
             for i in range(n):
-                total += ties[i] * levels[i]
-            mean = total / n
-            total = 0.0
+                sum_of_values += ties[i] * levels[i]
+            mean = sum_of_values / n
+            sum_of_squares = 0.0
             for i in range(n):
-                total += ties[i] * (levels[i] - mean) ** 2
+                sum_of_squares += ties[i] * (levels[i] - mean) ** 2
+
+            # All are 0 where the values are equal.
             varies = ties[0] < n
-            to_z = 1.0 / math.sqrt(total / n) if varies else 0.0
+            to_z = 1.0 / math.sqrt(sum_of_squares / n) if varies else 0.0
             to_rank = 1.0 / (n - 1) if varies else 0.0
             for i in range(n):
-                z = (values[i] - mean) * to_z if varies else 0.0
+                z_score = (values[i] - mean) * to_z if varies else 0.0
                 below = n - ties[above[i]] - above[i]
+                rank = (below - above[i]) * to_rank
                 difference = max(np.float64(values[i]) - levels[0], -_LARGEST)
-                described = (z, (below - above[i]) * to_rank, difference)
-                place = start + at
+
+                described = (z_score, rank, difference)
+                column = start + index
                 for kind in range(3):
                     if kinds[kind]:
-                        out[rows[i], place] = np.float32(described[kind])
-                        place += columns.size
+                        out[rows[i], column] = np.float32(described[kind])
+                        column += columns.size
