@@ -29,11 +29,13 @@ class CrossEncoderLoss(torch.nn.Module):
         seed: seed of all random numbers.
         **parameters: parameters of the loss.
 
-    >>> class Overlap(torch.nn.Module):  # stands for a CrossEncoder: scores by the number of words in common
+    >>> def words_in_common(query, text):
+    ...     return float(len(set(query.split()) & set(text.split())))
+    >>> class Overlap(torch.nn.Module):  # stands for a CrossEncoder
     ...     num_labels, device = 1, "cpu"
     ...     weight = torch.nn.Parameter(torch.ones(1))
     ...     def preprocess(self, pairs, **prompts):
-    ...         return {"words": torch.tensor([float(len({*a.split()} & {*b.split()})) for a, b in pairs])}
+    ...         return {"words": torch.tensor([words_in_common(*pair) for pair in pairs])}
     ...     def forward(self, features):
     ...         return {"scores": self.weight * features["words"]}
     >>> listwise = CrossEncoderLoss(Overlap(), "ranknet")
@@ -54,11 +56,11 @@ class CrossEncoderLoss(torch.nn.Module):
         super().__init__()
         if model.num_labels != 1:
             raise OptionError(f"model: found {model.num_labels} outputs; expected one, the score")
+        if mini_batch_size is not None:
+            mini_batch_size = whole("mini_batch_size", mini_batch_size, least=1)
         self.model = model
         self.listwise = torch_loss(name, seed=seed, **parameters)
-        self.mini_batch_size = (
-            None if mini_batch_size is None else whole("mini_batch_size", mini_batch_size, least=1)
-        )
+        self.mini_batch_size = mini_batch_size
 
     def forward(
         self, inputs: Any, labels: Any, prompt: str | None = None, task: str | None = None
@@ -73,27 +75,36 @@ class CrossEncoderLoss(torch.nn.Module):
         """
         if len(inputs) != 2 or isinstance(labels, torch.Tensor):
             raise DataError(
-                "found rows of another form; expected a query, a list of documents and a list of labels"
+                "found rows of another form; expected a query, a list of documents and a list of"
+                " labels"
             )
-        sizes = [len(documents) for documents in inputs[1]]
-        if sizes != [len(each) for each in labels]:
-            raise DataError(
-                f"labels: found {[len(each) for each in labels]} per query; expected {sizes}"
-            )
-        pairs = [
-            (query, text) for query, documents in zip(*inputs, strict=True) for text in documents
-        ]
-        step = self.mini_batch_size or max(len(pairs), 1)
+        queries, documents = inputs
+        sizes = [len(texts) for texts in documents]
+        numbers_of_labels = [len(labels_of_list) for labels_of_list in labels]
+        if sizes != numbers_of_labels:
+            raise DataError(f"labels: found {numbers_of_labels} per query; expected {sizes}")
+
+        pairs: list[tuple[Any, Any]] = []
+        for query, texts in zip(queries, documents, strict=True):
+            pairs += [(query, text) for text in texts]
+        batch_size = self.mini_batch_size or max(len(pairs), 1)
         scores = []
-        for first in range(0, len(pairs), step):
-            features = self.model.preprocess(pairs[first : first + step], prompt=prompt, task=task)
-            placed = {
-                name: value.to(self.model.device) if isinstance(value, torch.Tensor) else value
-                for name, value in features.items()
-            }
-            scores.append(self.model(placed)["scores"].reshape(-1))
-        flat = torch.cat([torch.as_tensor(each) for each in labels]).float()
-        return self.listwise(torch.cat(scores), flat, lengths=torch.tensor(sizes))
+        for first in range(0, len(pairs), batch_size):
+            batch = pairs[first : first + batch_size]
+            scores.append(self._scores(self.model.preprocess(batch, prompt=prompt, task=task)))
+        flat_labels = [torch.as_tensor(labels_of_list) for labels_of_list in labels]
+        return self.listwise(
+            torch.cat(scores), torch.cat(flat_labels).float(), lengths=torch.tensor(sizes)
+        )
+
+    def _scores(self, features: dict[str, Any]) -> torch.Tensor:
+        """Return the model's scores of a batch, its tensors brought to the model's device."""
+        features_there = {}
+        for name, value in features.items():
+            is_tensor = isinstance(value, torch.Tensor)
+            features_there[name] = value.to(self.model.device) if is_tensor else value
+        scores: torch.Tensor = self.model(features_there)["scores"]
+        return scores.reshape(-1)
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the parameters, for the model card."""

@@ -51,15 +51,19 @@ def import_losses(source: str) -> list[str]:
     >>> del REGISTRY["my-mse"]
     >>> import_losses("no_such_module")
     Traceback (most recent call last):
-    tautrank.errors.OptionError: import: found 'no_such_module'; expected a file that ends in .py, or a module that
-    Python can import
+    tautrank.errors.OptionError: import: found 'no_such_module'; expected a file that ends in .py,
+    or a module that Python can import
     """
-    before = dict(REGISTRY)
+    classes_before = dict(REGISTRY)
     if source.endswith(".py"):
         _run_file(Path(source))
     else:
         _import_module(source)
-    return [name for name, kind in REGISTRY.items() if before.get(name) is not kind]
+    new_names = []
+    for name, cls in REGISTRY.items():
+        if classes_before.get(name) is not cls:
+            new_names.append(name)
+    return new_names
 
 
 class OwnLoss(NamedTuple):
@@ -85,17 +89,18 @@ def own_losses(losses: Iterable[object]) -> tuple[OwnLoss, ...]:
     >>> own_losses(["lambdarank(k=5)", "lightgbm:lambdarank"])
     ()
     """
-    found: dict[str, OwnLoss] = {}
+    losses_by_name: dict[str, OwnLoss] = {}
     for item in losses:
-        name = item.name if isinstance(item, Loss | Metric) else name_of(str(item))
-        cls = (
-            type(item)
-            if isinstance(item, Loss | Metric)
-            else REGISTRY.get(name) or METRICS.get(name)
-        )
+        cls: type[Any] | None
+        if isinstance(item, Loss | Metric):
+            name, cls = item.name, type(item)
+        else:
+            name = name_of(str(item))
+            cls = REGISTRY.get(name) or METRICS.get(name)
         if cls is not None and not is_ours(cls):
-            found[name] = OwnLoss(name, *_origin(cls))
-    return tuple(found.values())
+            source, code = _origin(cls)
+            losses_by_name[name] = OwnLoss(name, source, code)
+    return tuple(losses_by_name.values())
 
 
 def sendable(losses: Iterable[object], needed_by: str = "workers") -> tuple[OwnLoss, ...]:
@@ -105,13 +110,15 @@ def sendable(losses: Iterable[object], needed_by: str = "workers") -> tuple[OwnL
         losses: losses, or their text.
         needed_by: name of the argument that asks for other processes.
     """
-    own = own_losses(losses)
-    for loss in own:
+    custom_losses = own_losses(losses)
+    for loss in custom_losses:
         if not loss.source:
-            found = f"the loss '{loss.name}', which was typed into this session, where other processes cannot find it"
-            expected = "its class in a file that is imported here, or workers=1"
-            raise OptionError(f"{needed_by}: found {found}; expected {expected}")
-    return own
+            raise OptionError(
+                f"{needed_by}: found the loss '{loss.name}', which was typed into this session,"
+                " where other processes cannot find it; expected its class in a file that is"
+                " imported here, or workers=1"
+            )
+    return custom_losses
 
 
 def import_own(losses: Iterable[OwnLoss]) -> None:
@@ -124,29 +131,34 @@ def import_own(losses: Iterable[OwnLoss]) -> None:
         if loss in own_losses([loss.name]):
             continue
         import_losses(loss.source)
-        known = own_losses([loss.name])
-        if not known:
-            found = f"no loss '{loss.name}' registered by {loss.source}"
+        imported = own_losses([loss.name])
+        if not imported:
             raise OptionError(
-                f"import: found {found}; expected its class at the top level of that file"
+                f"import: found no loss '{loss.name}' registered by {loss.source};"
+                " expected its class at the top level of that file"
             )
-        if known[0].code != loss.code:
-            found = f"other code of the loss '{loss.name}' in {loss.source} than the work was planned with"
-            raise OptionError(f"import: found {found}; expected the same")
+        if imported[0].code != loss.code:
+            raise OptionError(
+                f"import: found other code of the loss '{loss.name}' in {loss.source} than the work"
+                " was planned with; expected the same"
+            )
 
 
 @functools.cache
 def _origin(cls: type[Any]) -> tuple[str, str]:
     """Return where another process finds a class, and a hash of its file."""
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    module = cls.__module__
+    file = getattr(sys.modules.get(module), "__file__", None)
     if file is None or not Path(file).is_file():
         return "", uuid.uuid4().hex
-    by_path = cls.__module__ in _SCRIPTS or cls.__module__.startswith(_FILE_MODULE)
     code = hashlib.sha256(Path(file).read_bytes()).hexdigest()[:32]
-    return (str(Path(file).resolve()) if by_path else cls.__module__), code
+    has_no_name = module in _SCRIPTS or module.startswith(_FILE_MODULE)
+    source = str(Path(file).resolve()) if has_no_name else module
+    return source, code
 
 
 def _run_file(path: Path) -> None:
+    """Run a file as a module whose name is made of its path."""
     if not path.is_file():
         raise OptionError(
             f"import: found no file {path}; expected Python code that registers a loss"
@@ -160,42 +172,50 @@ def _run_file(path: Path) -> None:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise OptionError(f"import: {path}{_line(error, path)}: {_format_error(error)}") from None
+        place = f"{path}{_line(error, path)}"
+        raise OptionError(f"import: {place}: {_format_error(error)}") from None
 
 
 def _import_module(name: str) -> None:
-    expected = "a file that ends in .py, or a module that Python can import"
-    unknown = OptionError(f"import: found '{name}'; expected {expected}")
-    if not all(part.isidentifier() for part in name.split(".")):
+    """Import a module by name, also one of the current folder."""
+    unknown = OptionError(
+        f"import: found '{name}'; expected a file that ends in .py, or a module that Python can"
+        " import"
+    )
+    is_module_name = all(part.isidentifier() for part in name.split("."))
+    if not is_module_name:
         raise unknown
     # Unlike `python -m`, a console script does not look in the current folder.
     sys.path.insert(0, "")
     try:
         importlib.import_module(name)
     except (Exception, SystemExit) as error:
-        if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
-            raise unknown from None
+        if isinstance(error, ModuleNotFoundError):
+            is_name_or_package = f"{name}.".startswith(f"{error.name}.")
+            if is_name_or_package:
+                raise unknown from None
         raise OptionError(f"import: {name}: {_format_error(error)}") from None
     finally:
         sys.path.remove("")
 
 
 def _line(error: BaseException, path: Path) -> str:
+    """Return the line of a file that an error comes from, as errors name it; nothing for other
+    files.
+    """
     if isinstance(error, SyntaxError):
         return f", line {error.lineno}"
-    lines = [
-        frame.lineno
-        for frame in traceback.extract_tb(error.__traceback__)
-        if Path(frame.filename) == path
-    ]
-    return f", line {lines[-1]}" if lines else ""
+    line = None
+    for frame in traceback.extract_tb(error.__traceback__):
+        if Path(frame.filename) == path:
+            line = frame.lineno
+    return "" if line is None else f", line {line}"
 
 
 def _format_error(error: BaseException) -> str:
-    if isinstance(error, TautrankError):  # a sentence that says what was expected
+    """Return the name and the text of an error in one line; one of tautrank says it all itself."""
+    if isinstance(error, TautrankError):
         return str(error)
     text = error.msg if isinstance(error, SyntaxError) else str(error)
-    return (
-        f"{type(error).__name__}: {text}".replace("\n", " ").rstrip(": ")
-        + "; expected code that runs"
-    )
+    sentence = f"{type(error).__name__}: {text}".replace("\n", " ").rstrip(": ")
+    return f"{sentence}; expected code that runs"
