@@ -8,8 +8,9 @@ with a mask; padding never reaches a kernel, so it cannot change a value.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from tautrank.arguments import choice, whole
 from tautrank.errors import DataError, MissingDependencyError, OptionError
@@ -24,7 +25,10 @@ except ImportError as problem:
         "torch_loss needs PyTorch: pip install 'tautrank[torch]'"
     ) from problem
 
-_TWICE = "a loss of this library has no second derivative in PyTorch; expected one backward pass, without create_graph"
+_TWICE = (
+    "a loss of this library has no second derivative in PyTorch; expected one backward pass,"
+    " without create_graph"
+)
 
 
 class TorchLoss(nn.Module):
@@ -73,20 +77,29 @@ class TorchLoss(nn.Module):
             step: number that keys the random numbers together with the seed; the number of calls by
                 default.
         """
-        flat, relevance, ends = _flat(scores, labels, mask, lengths, offsets)
+        lists = _flat_lists(scores, labels, mask, lengths, offsets)
+        if weights is not None:
+            weights = _tensor("weights", weights, lists.scores).reshape(-1)
         if step is None:
             step = self.step
             self.step += int(self.training)
-        kind = flat.dtype if flat.dtype in (torch.float32, torch.float64) else torch.float32
-        weights = None if weights is None else _tensor("weights", weights, flat).reshape(-1)
-        compute = _on_device if flat.is_cuda else _in_memory
-        lists = (relevance, ends, weights)
-        values: Tensor = _Value.apply(
-            flat.to(kind), ends, compute, self.kind, lists, self.seed, whole("step", step, 0)
+
+        compute = functools.partial(
+            _compute_on_device if lists.scores.is_cuda else _compute_in_memory,
+            loss=self.kind,
+            lists=lists,
+            weights=weights,
+            seed=self.seed,
+            step=whole("step", step, 0),
         )
+        is_precise = lists.scores.dtype in (torch.float32, torch.float64)
+        flat_scores = lists.scores if is_precise else lists.scores.to(torch.float32)
+        values: Tensor = _Value.apply(flat_scores, lists.offsets, compute)
         if self.reduction == "none":
             return values
-        return values.sum() if self.reduction == "sum" else values.sum() / max(values.numel(), 1)
+        if self.reduction == "sum":
+            return values.sum()
+        return values.sum() / max(values.numel(), 1)
 
     def extra_repr(self) -> str:
         """What stands in the parentheses of the module's text."""
@@ -125,7 +138,8 @@ def torch_loss(
     >>> listwise = torch_loss("ndcg-loss2++", k=10)
     >>> scores = torch.zeros(2, 3, requires_grad=True)
     >>> labels = torch.tensor([[0.0, 2.0, 1.0], [1.0, 0.0, 0.0]])
-    >>> value = listwise(scores, labels, lengths=torch.tensor([3, 2]))  # the last document is padding
+    >>> # The last document is padding.
+    >>> value = listwise(scores, labels, lengths=torch.tensor([3, 2]))
     >>> value.backward()
     >>> bool(scores.grad[0, 1] < 0), float(scores.grad[1, 2])
     (True, 0.0)
@@ -133,24 +147,36 @@ def torch_loss(
     return TorchLoss(loss(name, **parameters), seed, reduction)
 
 
+class _Lists(NamedTuple):
+    """Flat lists without padding.
+
+    scores: one per document.
+    labels: one per document.
+    offsets: start of each list, and the number of documents at the end.
+    """
+
+    scores: Tensor
+    labels: Tensor
+    offsets: Tensor
+
+
 class _Value(Function):
     """The value of each list, with the gradient that the kernels compute."""
 
     @staticmethod
-    def forward(
-        ctx: Any, scores: Tensor, offsets: Tensor, compute: Callable[..., Any], *given: Any
-    ) -> Tensor:
-        values, gradient = compute(scores.detach(), ctx.needs_input_grad[0], *given)
+    def forward(ctx: Any, scores: Tensor, offsets: Tensor, compute: Callable[..., Any]) -> Tensor:
+        needs_gradient = ctx.needs_input_grad[0]
+        values, gradient = compute(scores.detach(), needs_gradient)
         ctx.save_for_backward(scores, gradient, offsets)
         return values
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         scores, gradient, offsets = ctx.saved_tensors
-        per_document = torch.repeat_interleave(
+        upstream_of_documents = torch.repeat_interleave(
             upstream, offsets.diff(), output_size=gradient.numel()
         )
-        return _Once.apply(scores, gradient * per_document), *[None] * 6
+        return _Once.apply(scores, gradient * upstream_of_documents), None, None
 
 
 class _Once(Function):
@@ -165,76 +191,103 @@ class _Once(Function):
         raise OptionError(_TWICE)
 
 
-def _in_memory(
-    scores: Tensor, wanted: bool, loss: Loss, lists: Any, seed: int, step: int
+def _compute_in_memory(
+    scores: Tensor,
+    needs_gradient: bool,
+    *,
+    loss: Loss,
+    lists: _Lists,
+    weights: Tensor | None,
+    seed: int,
+    step: int,
 ) -> tuple[Tensor, Tensor]:
-    """Values and, if wanted, the gradient of a loss of lists (labels, offsets, weights) in
-    memory.
+    """Return the value of each list and, if it is needed, the gradient, else the scores; on the
+    CPU.
     """
-    labels, offsets, weights = lists
-    if labels.device.type != "cpu":
+    if scores.device.type != "cpu":
         raise OptionError(
-            f"scores: found a tensor on {labels.device}; expected one on the CPU or on a CUDA device"
+            f"scores: found a tensor on {scores.device}; expected one on the CPU or on a CUDA"
+            " device"
         )
-    given = None if weights is None else weights.double().numpy()
-    objective = loss.bind(labels.double().numpy(), offsets.numpy(), weights=given, seed=seed)
+    objective = loss.bind(
+        lists.labels.double().numpy(),
+        lists.offsets.numpy(),
+        weights=None if weights is None else weights.double().numpy(),
+        seed=seed,
+    )
     values = torch.from_numpy(objective.values(scores.numpy(), step)).to(scores.dtype)
-    return values, torch.from_numpy(
-        objective.gradients(scores.numpy(), step)[0]
-    ) if wanted else scores
+    if not needs_gradient:
+        return values, scores
+    gradient, _ = objective.gradients(scores.numpy(), step)
+    return values, torch.from_numpy(gradient)
 
 
-def _on_device(
-    scores: Tensor, wanted: bool, loss: Loss, lists: Any, seed: int, step: int
+def _compute_on_device(
+    scores: Tensor,
+    needs_gradient: bool,
+    *,
+    loss: Loss,
+    lists: _Lists,
+    weights: Tensor | None,
+    seed: int,
+    step: int,
 ) -> tuple[Tensor, Tensor]:
-    """The same on a CUDA device."""
+    """Return the same on a CUDA device."""
     from tautrank.losses.device.lists import DeviceLists
     from tautrank.losses.device.objective import device_objective
 
-    labels, offsets, weights = lists
-    labels = labels.to(scores.dtype)
-    _check_all(labels=labels, **({} if weights is None else {"weights": weights}))
-    if weights is not None and weights.numel() != offsets.numel() - 1:
-        raise DataError(
-            f"weights: found {weights.numel()} numbers; expected {offsets.numel() - 1}, one per list"
-        )
-    objective = device_objective(loss, DeviceLists(labels, offsets, weights), seed)
-    _check_all(scores=scores)
-    return (
-        objective.values_and_gradient(scores, step)
-        if wanted
-        else (objective.values(scores, step), scores)
-    )
+    labels = lists.labels.to(scores.dtype)
+    n_lists = lists.offsets.numel() - 1
+    if weights is None:
+        _refuse_bad_numbers(labels=labels)
+    else:
+        _refuse_bad_numbers(labels=labels, weights=weights)
+        if weights.numel() != n_lists:
+            raise DataError(
+                f"weights: found {weights.numel()} numbers; expected {n_lists}, one per list"
+            )
+    objective = device_objective(loss, DeviceLists(labels, lists.offsets, weights), seed)
+    _refuse_bad_numbers(scores=scores)
+    if not needs_gradient:
+        return objective.values(scores, step), scores
+    return objective.values_and_gradient(scores, step)
 
 
-def _check_all(**given: Tensor) -> None:
+def _refuse_bad_numbers(**tensors: Tensor) -> None:
     """Refuse numbers on a device that are not finite or, but for scores, below 0."""
-    fine = [
-        (torch.isfinite(each) & ((each >= 0) | (name == "scores"))).all()
-        for name, each in given.items()
-    ]
-    for name, good in zip(given, torch.stack(fine).tolist(), strict=True):
-        if not good:
+    all_good = []
+    for name, numbers in tensors.items():
+        is_good = torch.isfinite(numbers)
+        if name != "scores":
+            is_good &= numbers >= 0
+        all_good.append(is_good.all())
+    # One copy from the device for all tensors.
+    for name, is_good in zip(tensors, torch.stack(all_good).tolist(), strict=True):
+        if not is_good:
             expected = "finite numbers" if name == "scores" else "finite numbers of at least 0"
             raise DataError(f"{name}: found others, such as NaN; expected {expected}")
 
 
-def _flat(
+def _flat_lists(
     scores: Tensor,
     labels: Tensor,
     mask: Tensor | None,
     lengths: Tensor | None,
     offsets: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return flat scores, flat labels and offsets; whatever is padding is left out."""
+) -> _Lists:
+    """Return flat lists; whatever is padding is left out."""
     if not isinstance(scores, Tensor) or not isinstance(labels, Tensor):
         raise OptionError(
-            f"scores, labels: found {type(scores).__name__}, {type(labels).__name__}; expected tensors"
+            f"scores, labels: found {type(scores).__name__}, {type(labels).__name__};"
+            " expected tensors"
         )
     if labels.shape != scores.shape:
-        found, expected = tuple(labels.shape), tuple(scores.shape)
-        raise DataError(f"labels: found the shape {found}; expected that of the scores, {expected}")
-    if sum(given is not None for given in (mask, lengths, offsets)) > 1:
+        raise DataError(
+            f"labels: found the shape {tuple(labels.shape)};"
+            f" expected that of the scores, {tuple(scores.shape)}"
+        )
+    n_divisions = sum(argument is not None for argument in (mask, lengths, offsets))
+    if n_divisions > 1:
         raise OptionError(
             "mask, lengths, offsets: found more than one of them; expected at most one"
         )
@@ -242,71 +295,99 @@ def _flat(
         raise DataError(
             f"scores: found {scores.dim()} dimensions; expected 1 (flat) or 2 (lists, documents)"
         )
+
     labels = labels.detach().to(scores.device)
     if scores.dim() == 1:
         if mask is not None:
             raise OptionError(
                 "mask: found flat scores; expected a mask of padded scores, [lists, documents]"
             )
-        return scores, labels, _offsets(scores, lengths, offsets)
+        return _Lists(scores, labels, _offsets(scores, lengths, offsets))
     if offsets is not None:
         raise OptionError(
             "offsets: found padded scores, [lists, documents]; expected mask or lengths"
         )
-    rows, width = scores.shape
     if lengths is not None:
-        lengths = _tensor("lengths", lengths, scores, whole_numbers=True).reshape(-1)
-        if lengths.numel() != rows:
-            raise DataError(
-                f"lengths: found {lengths.numel()} numbers; expected {rows}, one per list"
-            )
-        if bool(((lengths < 0) | (lengths > width)).any()):
-            raise DataError(
-                f"lengths: found one below 0 or above {width}; expected at most the documents of a row"
-            )
-        mask = torch.arange(width, device=scores.device) < lengths[:, None]
-    mask = (
-        torch.ones_like(scores, dtype=torch.bool) if mask is None else _tensor("mask", mask, scores)
-    )
+        mask = _mask_of_lengths(lengths, scores)
+    return _without_padding(scores, labels, mask, "mask" if lengths is None else "lengths")
+
+
+def _mask_of_lengths(lengths: Any, scores: Tensor) -> Tensor:
+    """Return where padded scores have a document, from the number of documents of each list."""
+    n_lists, width = scores.shape
+    lengths = _tensor("lengths", lengths, scores, whole_numbers=True).reshape(-1)
+    if lengths.numel() != n_lists:
+        raise DataError(
+            f"lengths: found {lengths.numel()} numbers; expected {n_lists}, one per list"
+        )
+    is_outside = (lengths < 0) | (lengths > width)
+    if bool(is_outside.any()):
+        raise DataError(
+            f"lengths: found one below 0 or above {width}; expected at most the documents of a row"
+        )
+    columns = torch.arange(width, device=scores.device)
+    return columns < lengths[:, None]
+
+
+def _without_padding(scores: Tensor, labels: Tensor, mask: Any, name: str) -> _Lists:
+    """Return the documents of padded lists.
+
+    Args:
+        scores: padded scores, [lists, documents].
+        labels: labels in the same shape.
+        mask: where there is a document; None for everywhere.
+        name: the argument that says so, for errors.
+    """
+    if mask is None:
+        mask = torch.ones_like(scores, dtype=torch.bool)
+    mask = _tensor("mask", mask, scores)
     if mask.shape != scores.shape or mask.dtype != torch.bool:
         raise DataError(
-            f"mask: found {mask.dtype} {tuple(mask.shape)}; expected booleans in the shape of the scores"
+            f"mask: found {mask.dtype} {tuple(mask.shape)};"
+            " expected booleans in the shape of the scores"
         )
     sizes = mask.sum(1)
     empty = torch.nonzero(sizes == 0).reshape(-1)
     if empty.numel():
-        given = "mask" if lengths is None else "lengths"
-        raise DataError(f"{given}: list {int(empty[0])} has no document; expected at least one")
-    return scores[mask], labels[mask], torch.nn.functional.pad(sizes.cumsum(0), (1, 0))
+        raise DataError(f"{name}: list {int(empty[0])} has no document; expected at least one")
+    return _Lists(scores[mask], labels[mask], _offsets_of_sizes(sizes))
 
 
-def _tensor(name: str, given: Any, scores: Tensor, *, whole_numbers: bool = False) -> Tensor:
+def _tensor(name: str, argument: Any, scores: Tensor, *, whole_numbers: bool = False) -> Tensor:
     """Return an argument, a tensor or anything that becomes one, on the device of the scores."""
     expected = "whole numbers" if whole_numbers else "a tensor"
     try:
-        found = torch.as_tensor(given, device=scores.device).detach()
+        tensor = torch.as_tensor(argument, device=scores.device).detach()
     except (TypeError, ValueError, RuntimeError):
-        raise DataError(f"{name}: found {type(given).__name__}; expected {expected}") from None
-    if whole_numbers and (
-        found.is_floating_point() or found.is_complex() or found.dtype == torch.bool
-    ):
-        raise DataError(f"{name}: found values of type {found.dtype}; expected {expected}")
-    return found.long() if whole_numbers else found
+        raise DataError(f"{name}: found {type(argument).__name__}; expected {expected}") from None
+    if not whole_numbers:
+        return tensor
+    is_integer = not (tensor.is_floating_point() or tensor.is_complex())
+    if not is_integer or tensor.dtype == torch.bool:
+        raise DataError(f"{name}: found values of type {tensor.dtype}; expected {expected}")
+    return tensor.long()
 
 
 def _offsets(scores: Tensor, lengths: Tensor | None, offsets: Tensor | None) -> Tensor:
-    """Offsets of flat scores; one list where nothing is given."""
+    """Return the offsets of flat scores; those of one list without lengths and offsets."""
     if offsets is None:
-        sizes = _tensor(
-            "lengths", [scores.numel()] if lengths is None else lengths, scores, whole_numbers=True
-        )
-        offsets = torch.nn.functional.pad(sizes.reshape(-1).cumsum(0), (1, 0))
-    ends = _tensor("offsets", offsets, scores, whole_numbers=True).reshape(-1)
-    divided = int(ends[-1]) if ends.numel() else 0
-    if divided != scores.numel() or int(ends[0]) != 0 or bool((ends.diff() < 0).any()):
-        given, expected = "offsets" if lengths is None else "lengths", f"one of {scores.numel()}"
-        found = f"a division of {divided} documents"
+        sizes = [scores.numel()] if lengths is None else lengths
+        sizes = _tensor("lengths", sizes, scores, whole_numbers=True)
+        offsets = _offsets_of_sizes(sizes.reshape(-1))
+    offsets = _tensor("offsets", offsets, scores, whole_numbers=True).reshape(-1)
+    n_divided = int(offsets[-1]) if offsets.numel() else 0
+    is_division = (
+        n_divided == scores.numel() and int(offsets[0]) == 0 and bool((offsets.diff() >= 0).all())
+    )
+    if not is_division:
+        name = "offsets" if lengths is None else "lengths"
         raise DataError(
-            f"{given}: found {found}; expected {expected}, starting at 0 and never falling"
+            f"{name}: found a division of {n_divided} documents; expected one of"
+            f" {scores.numel()}, starting at 0 and never falling"
         )
-    return ends
+    return offsets
+
+
+def _offsets_of_sizes(sizes: Tensor) -> Tensor:
+    """Return the running sum of the sizes, from 0."""
+    return torch.nn.functional.pad(sizes.cumsum(0), (1, 0))
