@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,8 +63,9 @@ class TestResult:
     alternative: Alternative
 
     def __repr__(self) -> str:
-        found = f"difference {self.difference:+.4g}, statistic {self.statistic:.4g}, p = {self.p_value:.3g}"
-        return f"<{self.test}: {found} ({self.alternative}), n = {self.n}>"
+        difference = f"difference {self.difference:+.4g}, statistic {self.statistic:.4g}"
+        p_value = f"p = {self.p_value:.3g} ({self.alternative})"
+        return f"<{self.test}: {difference}, {p_value}, n = {self.n}>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,8 +97,9 @@ class Interval:
         return iter((self.low, self.high))
 
     def __repr__(self) -> str:
-        found = f"{self.estimate:.4g} [{self.low:.4g}, {self.high:.4g}]"
-        return f"<{found}, {100 * self.confidence:g}% {self.method} interval, n = {self.n}>"
+        ends = f"[{self.low:.4g}, {self.high:.4g}]"
+        kind = f"{100 * self.confidence:g}% {self.method} interval"
+        return f"<{self.estimate:.4g} {ends}, {kind}, n = {self.n}>"
 
 
 def paired_t_test(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-sided") -> TestResult:
@@ -120,9 +122,8 @@ def paired_t_test(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-si
     0.0285...
     """
     choice("alternative", alternative, get_args(Alternative))
-    d = _paired_differences(a, b)
-    t, p = _t_and_p(d, 1 / d.size, alternative)
-    return TestResult(t, p, float(d.mean()), d.size, "paired t-test", alternative)
+    differences = _paired_differences(a, b)
+    return _t_test("paired t-test", differences, 1 / differences.size, alternative)
 
 
 def corrected_resampled_t_test(
@@ -158,11 +159,10 @@ def corrected_resampled_t_test(
     """
     choice("alternative", alternative, get_args(Alternative))
     ratio = _test_to_train(test_fraction, n_train, n_test)
-    d = _finite_vector(differences, "differences", allow_nan=False)
-    if d.size < 2:
-        raise DataError(f"differences: found {d.size} split(s); expected at least 2")
-    t, p = _t_and_p(d, 1 / d.size + ratio, alternative)
-    return TestResult(t, p, float(d.mean()), d.size, "corrected resampled t-test", alternative)
+    splits = _finite_vector(differences, "differences", allow_nan=False)
+    if splits.size < 2:
+        raise DataError(f"differences: found {splits.size} split(s); expected at least 2")
+    return _t_test("corrected resampled t-test", splits, 1 / splits.size + ratio, alternative)
 
 
 def randomisation_test(
@@ -202,32 +202,54 @@ def randomisation_test(
     choice("alternative", alternative, get_args(Alternative))
     resamples = whole("resamples", resamples, 1)
     seed = whole("seed", seed, most=math.inf)
-    d = _paired_differences(a, b)
-    difference = float(d.mean())
-    moving = d[d != 0]
-    exact = moving.size < 63 and 2**moving.size <= resamples
-    total = 2**moving.size if exact else resamples
+    differences = _paired_differences(a, b)
+    moving = differences[differences != 0]
 
     # T and T* are compared as sums: n is common to both.
-    slack = _ROUNDING * float(np.abs(moving).sum())
-    words = max(1, -(-moving.size // 64))  # of 64 bits, one coin flip per query
     extreme = {"two-sided": np.abs, "greater": np.positive, "less": np.negative}[alternative]
-    observed = extreme(moving.sum())
+    rounding = _ROUNDING * float(np.abs(moving).sum())
+    threshold = extreme(moving.sum()) - rounding
+    is_exact = moving.size < 63 and 2**moving.size <= resamples
+    flips_in_batches = _all_flips(moving) if is_exact else _random_flips(moving, resamples, seed)
+    n_extreme = 0
+    for flips in flips_in_batches:
+        sums = _flipped_sums(moving, flips)
+        n_extreme += int(np.count_nonzero(extreme(sums) >= threshold))
+
+    if is_exact:
+        name = "randomisation test (exact)"
+        p_value = n_extreme / 2**moving.size
+    else:
+        name = f"randomisation test ({resamples} resamples)"
+        p_value = (n_extreme + 1) / (resamples + 1)
+    difference = float(differences.mean())
+    return TestResult(difference, p_value, difference, differences.size, name, alternative)
+
+
+def _all_flips(differences: F64) -> Iterator[NDArray[np.uint64]]:
+    """Yield every assignment of signs, some rows at a time: bit i of a row flips difference i."""
+    for start, end in _batches(2**differences.size, n_words=1):
+        rows = np.arange(start, end, dtype=np.uint64)
+        yield rows[:, None].astype("<u8", copy=False)
+
+
+def _random_flips(differences: F64, n_assignments: int, seed: int) -> Iterator[NDArray[np.uint64]]:
+    """Yield random assignments of signs, some rows at a time.
+
+    Each assignment takes the next whole words of one stream, whatever the batch size.
+    """
     generator = np.random.PCG64(seed)
-    hits = 0
-    batch = max(1, _BATCH_BYTES // (64 * words))
-    for start in range(0, total, batch):
-        rows = min(batch, total - start)
-        if exact:
-            flips = np.arange(start, start + rows, dtype=np.uint64)[:, None]
-        else:
-            # Each assignment takes the next whole words of one stream, whatever the batch size.
-            flips = generator.random_raw(rows * words).reshape(rows, -1)
-        sums = _flipped_sums(moving, flips.astype("<u8", copy=False))
-        hits += int(np.count_nonzero(extreme(sums) >= observed - slack))
-    p = hits / total if exact else (hits + 1) / (total + 1)
-    name = f"randomisation test ({'exact' if exact else f'{resamples} resamples'})"
-    return TestResult(difference, p, difference, d.size, name, alternative)
+    n_words = max(1, -(-differences.size // 64))
+    for start, end in _batches(n_assignments, n_words):
+        words = generator.random_raw((end - start) * n_words)
+        yield words.reshape(-1, n_words).astype("<u8", copy=False)
+
+
+def _batches(n_rows: int, n_words: int) -> Iterator[tuple[int, int]]:
+    """Yield the first row and the end of batches of rows that fit into the working memory."""
+    size = max(1, _BATCH_BYTES // (64 * n_words))
+    for start in range(0, n_rows, size):
+        yield start, min(start + size, n_rows)
 
 
 def bootstrap_interval(
@@ -265,32 +287,41 @@ def bootstrap_interval(
     resamples = whole("resamples", resamples, 2)
     seed = whole("seed", seed, most=math.inf)
     if b is None:
-        x = _finite_vector(a, "a", allow_nan=True)
-        x = x[~np.isnan(x)]
-        if x.size < 2:
-            raise DataError(f"a: found {x.size} queries with a value; expected at least 2")
+        values = _finite_vector(a, "a", allow_nan=True)
+        values = values[~np.isnan(values)]
+        if values.size < 2:
+            raise DataError(f"a: found {values.size} queries with a value; expected at least 2")
     else:
-        x = _paired_differences(a, b)
-    estimate = float(x.mean())
-    if np.ptp(x) == 0:
-        return Interval(float(x[0]), float(x[0]), float(x[0]), confidence, x.size, method)
+        values = _paired_differences(a, b)
+    if np.ptp(values) == 0:
+        value = float(values[0])
+        return Interval(value, value, value, confidence, values.size, method)
 
-    from scipy.stats import bootstrap
-
-    how: dict[str, Any] = {
-        "n_resamples": resamples,
-        "batch": max(1, _BATCH_BYTES // (8 * x.size)),
-        "vectorized": True,
-    }
-    rng = np.random.Generator(np.random.PCG64(seed))
-    drawn = bootstrap((x,), np.mean, method="percentile", rng=rng, **how).bootstrap_distribution
+    means = _resampled_means(values, resamples, seed)
     levels = np.array([(1 - confidence) / 2, (1 + confidence) / 2])
     if method == "bca":
-        levels = _bca_levels(x, drawn, levels)
-    low, high = np.quantile(drawn, levels)
+        levels = _bca_levels(values, means, levels)
+    low, high = np.quantile(means, levels)
+    estimate = float(values.mean())
     if method == "basic":
         low, high = 2 * estimate - high, 2 * estimate - low
-    return Interval(float(low), float(high), estimate, confidence, x.size, method)
+    return Interval(float(low), float(high), estimate, confidence, values.size, method)
+
+
+def _resampled_means(values: F64, resamples: int, seed: int) -> F64:
+    """Return the means of samples drawn with replacement."""
+    from scipy.stats import bootstrap
+
+    result = bootstrap(
+        (values,),
+        np.mean,
+        method="percentile",
+        rng=np.random.Generator(np.random.PCG64(seed)),
+        n_resamples=resamples,
+        batch=max(1, _BATCH_BYTES // (8 * values.size)),
+        vectorized=True,
+    )
+    return np.asarray(result.bootstrap_distribution)
 
 
 def holm(p_values: ArrayLike) -> F64:
@@ -315,37 +346,47 @@ def holm(p_values: ArrayLike) -> F64:
     """
     p = _finite_vector(p_values, "p_values", allow_nan=True)
     check_each("p_values", p, ~((p < 0) | (p > 1)), "a number from 0 to 1")
-    adjusted = np.full(p.size, np.nan)
     made = np.flatnonzero(~np.isnan(p))
     order = made[np.argsort(p[made], kind="stable")]
-    steps = np.arange(order.size, 0, -1)
-    adjusted[order] = np.maximum.accumulate(np.minimum(1.0, steps * p[order]))
+    factors = np.arange(order.size, 0, -1)
+    steps = np.minimum(1.0, factors * p[order])
+    adjusted = np.full(p.size, np.nan)
+    adjusted[order] = np.maximum.accumulate(steps)
     return adjusted
 
 
-def _t_and_p(d: F64, scale: float, alternative: Alternative) -> tuple[float, float]:
-    """Return t = mean / sqrt(scale * var) and its p-value with n - 1 degrees of freedom.
+def _t_test(name: str, differences: F64, scale: float, alternative: Alternative) -> TestResult:
+    """Test with t = mean / sqrt(scale * var) and n - 1 degrees of freedom.
 
-    scipy.stats.ttest_rel is the case scale = 1/n, but warns or returns NaN where d hardly varies.
+    scipy.stats.ttest_rel is the case scale = 1/n, but warns or returns NaN where the differences
+    hardly vary.
     """
-    mean = float(d.mean())
+    mean = float(differences.mean())
+    is_constant = np.ptp(differences) == 0
+    if is_constant and differences[0] == 0:
+        # No evidence in any direction, not even the half that a one-sided p-value gives to t = 0.
+        return TestResult(0.0, 1.0, mean, differences.size, name, alternative)
     # Rounding leaves a variance near 1e-34 for equal values: constant data are recognised, not
     # computed.
-    spread = 0.0 if np.ptp(d) == 0 else math.sqrt(scale * float(d.var(ddof=1)))
-    if spread == 0 and d[0] == 0:
-        # No evidence in any direction, not even the half that a one-sided p-value gives to t = 0.
-        return 0.0, 1.0
-    t = mean / spread if spread > 0 else math.copysign(math.inf, mean)
-    return t, t_tail(t, d.size - 1, alternative)
+    variance = 0.0 if is_constant else float(differences.var(ddof=1))
+    error = math.sqrt(scale * variance)
+    if error > 0:
+        t = mean / error
+    else:
+        t = math.copysign(math.inf, mean)
+    p_value = t_tail(t, differences.size - 1, alternative)
+    return TestResult(t, p_value, mean, differences.size, name, alternative)
 
 
 def t_tail(t: float, freedom: float, alternative: Alternative) -> float:
-    """The p-value of Student's t with `freedom` degrees of freedom, which need not be whole."""
+    """Return the p-value of Student's t with `freedom` degrees of freedom, which need not be whole."""
     from scipy.special import stdtr
 
     if alternative == "two-sided":
         return min(1.0, 2 * float(stdtr(freedom, -abs(t))))
-    return float(stdtr(freedom, -t if alternative == "greater" else t))
+    if alternative == "greater":
+        return float(stdtr(freedom, -t))
+    return float(stdtr(freedom, t))
 
 
 def _flipped_sums(d: F64, flips: NDArray[np.uint64]) -> F64:
@@ -354,13 +395,16 @@ def _flipped_sums(d: F64, flips: NDArray[np.uint64]) -> F64:
     Eight flips at a time: a row's sum has one of the 256 signed sums of eight differences per byte.
     """
     octets = flips.view(np.uint8)
-    groups = np.zeros((octets.shape[1], 8))
+    n_groups = octets.shape[1]
+    groups = np.zeros((n_groups, 8))
     groups.flat[: d.size] = d
-    signs = 1.0 - 2.0 * ((np.arange(256) >> np.arange(8)[:, None]) & 1)
-    return np.asarray((groups @ signs)[np.arange(len(groups)), octets].sum(axis=1), np.float64)
+    is_flipped = (np.arange(256) >> np.arange(8)[:, None]) & 1
+    signed_sums = groups @ (1.0 - 2.0 * is_flipped)
+    sums_of_groups = signed_sums[np.arange(n_groups), octets]
+    return np.asarray(sums_of_groups.sum(axis=1), np.float64)
 
 
-def _bca_levels(x: F64, drawn: F64, levels: F64) -> F64:
+def _bca_levels(values: F64, means: F64, levels: F64) -> F64:
     """Return the quantile levels that Efron's BCa interval reads instead of the nominal ones.
 
     SciPy finds the acceleration by leaving out each query in turn, n^2 work; for a mean that has a
@@ -368,13 +412,14 @@ def _bca_levels(x: F64, drawn: F64, levels: F64) -> F64:
     """
     from scipy.special import ndtr, ndtri
 
-    c = x - x.mean()
+    mean = values.mean()
+    c = values - mean
     acceleration = (c**3).sum() / (6 * (c**2).sum() ** 1.5)
-    below = (np.count_nonzero(drawn < x.mean()) + np.count_nonzero(drawn <= x.mean())) / (
-        2 * drawn.size
-    )
+    # Means equal to the estimate count half.
+    twice_below = np.count_nonzero(means < mean) + np.count_nonzero(means <= mean)
+    below = twice_below / (2 * means.size)
     # With few resamples all may fall on one side, and the bias would be infinite.
-    bias = ndtri(np.clip(below, 0.5 / drawn.size, 1 - 0.5 / drawn.size))
+    bias = ndtri(np.clip(below, 0.5 / means.size, 1 - 0.5 / means.size))
     z = bias + ndtri(levels)
     return np.asarray(ndtr(bias + z / (1 - acceleration * z)), dtype=np.float64)
 
@@ -386,7 +431,8 @@ def _test_to_train(
     if test_fraction is not None and n_train is None and n_test is None:
         return fraction("test_fraction", test_fraction) / (1 - test_fraction)
     if test_fraction is None and n_train is not None and n_test is not None:
-        if not (0 < n_train < math.inf and 0 < n_test < math.inf):
+        are_sizes = 0 < n_train < math.inf and 0 < n_test < math.inf
+        if not are_sizes:
             raise OptionError(
                 f"n_train, n_test: found {n_train!r} and {n_test!r}; expected positive sizes"
             )
@@ -409,9 +455,11 @@ def fraction(name: str, value: float) -> float:
 
 
 def _finite_vector(values: ArrayLike, name: str, *, allow_nan: bool) -> F64:
-    x = numbers(name, values, "query")
-    check_each(name, x, ~np.isinf(x) if allow_nan else np.isfinite(x), "a finite number")
-    return x
+    """Return numbers as float64, each of them finite, or NaN where that is allowed."""
+    vector = numbers(name, values, "query")
+    is_allowed = ~np.isinf(vector) if allow_nan else np.isfinite(vector)
+    check_each(name, vector, is_allowed, "a finite number")
+    return vector
 
 
 def _paired_differences(a: ArrayLike, b: ArrayLike) -> F64:
@@ -422,15 +470,21 @@ def _paired_differences(a: ArrayLike, b: ArrayLike) -> F64:
         raise DataError(
             f"a and b: found {x.size} and {y.size} values; expected one per query in both"
         )
-    missing = np.isnan(x)
-    alone = np.flatnonzero(missing != np.isnan(y))
-    if alone.size:
-        i = int(alone[0])
-        found = f"NaN in a but {y[i]:g} in b" if missing[i] else f"NaN in b but {x[i]:g} in a"
+    is_missing = np.isnan(x)
+    of_one_system = np.flatnonzero(is_missing != np.isnan(y))
+    if of_one_system.size:
+        query = int(of_one_system[0])
+        if is_missing[query]:
+            values = f"NaN in a but {y[query]:g} in b"
+        else:
+            values = f"NaN in b but {x[query]:g} in a"
         raise DataError(
-            f"query {i}: found {found}; expected both systems to have a value or both to skip it"
+            f"query {query}: found {values}; expected both systems to have a value or both to"
+            " skip it"
         )
-    d = (x - y)[~missing]
-    if d.size < 2:
-        raise DataError(f"a and b: found {d.size} queries with a value; expected at least 2")
-    return d
+    differences = (x - y)[~is_missing]
+    if differences.size < 2:
+        raise DataError(
+            f"a and b: found {differences.size} queries with a value; expected at least 2"
+        )
+    return differences

@@ -7,6 +7,7 @@ SciPy is imported inside the functions: importing this module costs nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -63,13 +64,15 @@ class SystemsTest:
     note: str
 
     def __repr__(self) -> str:
-        pairs = np.triu(~np.isnan(self.adjusted))
-        found = int(np.count_nonzero(self.adjusted[pairs] <= self.level))
-        differ = f"{found} of {int(pairs.sum())} pairs differ at {self.level:g} after Holm"
-        size = (
-            f"{self.runs} runs, {self.queries} queries, detectable difference {self.detectable:.3g}"
-        )
-        return f"<systems test: {differ}; {size}{'; ' * bool(self.note)}{self.note}>"
+        is_compared = np.triu(~np.isnan(self.adjusted))
+        n_pairs = int(is_compared.sum())
+        n_different = int(np.count_nonzero(self.adjusted[is_compared] <= self.level))
+        outcome = f"{n_different} of {n_pairs} pairs differ at {self.level:g} after Holm"
+        size = f"{self.runs} runs, {self.queries} queries"
+        text = f"{outcome}; {size}, detectable difference {self.detectable:.3g}"
+        if self.note:
+            text += f"; {self.note}"
+        return f"<systems test: {text}>"
 
 
 def systems_test(
@@ -126,15 +129,16 @@ def systems_test(
     >>> [round(float(each[2, 0]), 3) for each in (result.differences, result.low, result.high)]
     [0.043, 0.019, 0.068]
     """
-    x = _checked(values, "runs")
-    tested = ~np.isnan(x[0])
-    uneven = np.flatnonzero(tested.any(0) & ~tested.all(0))
-    if uneven.size:
-        expected = "the same queries in all (resampled_systems_test takes trials that test different queries)"
+    checked = _checked_values(values, "runs")
+    is_tested = ~np.isnan(checked[0])
+    is_uneven = is_tested.any(0) & ~is_tested.all(0)
+    if is_uneven.any():
         raise DataError(
-            f"values: found a value of query {uneven[0]} in some runs only; expected {expected}"
+            f"values: found a value of query {np.argmax(is_uneven)} in some runs only; expected"
+            " the same queries in all (resampled_systems_test takes trials that test different"
+            " queries)"
         )
-    return parts_test(parts_of(x), overlap, baseline, level)
+    return parts_test(parts_of(checked), overlap, baseline, level)
 
 
 def resampled_systems_test(
@@ -172,7 +176,7 @@ def resampled_systems_test(
     >>> resampled_systems_test(np.where(rng.random((20, 100)) < 0.2, values, np.nan), baseline=0)
     <systems test: 1 of 2 pairs differ at 0.05 after Holm; 20 runs, 100 queries, detectable difference 0.0121>
     """
-    return parts_test(parts_of(_checked(values, "trials")), overlap, baseline, level)
+    return parts_test(parts_of(_checked_values(values, "trials")), overlap, baseline, level)
 
 
 @dataclass(frozen=True)
@@ -228,14 +232,23 @@ def combined_test(
     check_each("differences", d, np.isfinite(d), "a finite number")
     check_each("standard_errors", se, (se > 0) & (se < np.inf), "a finite number above 0")
     check_each("degrees", df, df > 0, "a number above 0")
-    share = (se.min() / se) ** 2
-    weight = share / share.sum()
-    mean = np.asarray(weight @ d)
-    error = se.min() * np.sqrt((1 + 4 * np.sum(weight * (1 - weight) / df)) / share.sum())
-    freedom = 1 / np.sum(weight**2 / df)
-    p, half, detectable = _student(mean, error, freedom, level)
+    # Shares of the surest weight, so that no weight overflows.
+    smallest = se.min()
+    shares = (smallest / se) ** 2
+    weights = shares / shares.sum()
+    m = 4 * np.sum(weights * (1 - weights) / df)
+    mean = np.asarray(weights @ d)
+    error = smallest * np.sqrt((1 + m) / shares.sum())
+    freedom = 1 / np.sum(weights**2 / df)
+    student = _student(mean, error, freedom, level)
     return Combined(
-        *(float(each) for each in (mean, error, freedom, p, mean - half, mean + half, detectable))
+        difference=float(mean),
+        standard_error=float(error),
+        degrees=float(freedom),
+        p_value=float(student.p_values),
+        low=float(mean - student.half_widths),
+        high=float(mean + student.half_widths),
+        detectable=float(student.detectable),
     )
 
 
@@ -273,24 +286,58 @@ def parts_of(x: F64) -> Parts:
     >>> parts.means.tolist(), parts.share, round(parts.gross, 9), round(parts.noise, 9)  # runs differ by 2
     ([2.5, 0.0], 0.5, 2.0, 0.0)
     """
-    tested = ~np.isnan(x[0])
-    if not tested.all():
-        used = tested.any(0)
-        tested = tested[:, used]
-        x = np.where(tested, x[:, :, used], 0.0)
+    is_tested = ~np.isnan(x[0])
+    if not is_tested.all():
+        has_value = is_tested.any(0)
+        is_tested = is_tested[:, has_value]
+        x = np.where(is_tested, x[:, :, has_value], 0.0)
     _, runs, queries = x.shape
     if queries < 2:
         raise DataError(f"values: found {queries} queries with a value; expected at least 2")
-    n = tested.sum(0)
+
+    n = is_tested.sum(0)
     means = x.sum(1) / n
-    v_q = np.array([(means - own).var(axis=1, ddof=1) for own in means]) / queries
-    squares = float(np.square((tested / n).mean(1)).sum())
-    share = squares - (float((1 / n).mean()) - squares) / (queries - 1)
-    variances = _run_variance(x, tested, n)
-    return Parts(means.mean(1), v_q, *variances, share, runs, queries, float(np.abs(x).max()))
+    variances_of_pairs = [(means - of_system).var(axis=1, ddof=1) for of_system in means]
+    of_runs = _run_variance(x, is_tested, n)
+    return Parts(
+        means=means.mean(1),
+        v_q=np.array(variances_of_pairs) / queries,
+        gross=of_runs.gross,
+        noise=of_runs.noise,
+        freedom=of_runs.freedom,
+        share=_share_of_runs(is_tested, n),
+        runs=runs,
+        queries=queries,
+        largest=float(np.abs(x).max()),
+    )
 
 
-def errors_of(parts: Parts, overlap: float = 0.0) -> tuple[F64, F64]:
+def _share_of_runs(is_tested: Bools, n: I64) -> float:
+    """Return the part of the variance of one run in that of the mean.
+
+    Args:
+        is_tested: whether each run tested each query, ``[runs, queries]``.
+        n: number of runs that tested each query.
+    """
+    w = (is_tested / n).mean(1)
+    sum_of_squares = float(np.square(w).sum())
+    mean_share = float((1 / n).mean())
+    return sum_of_squares - (mean_share - sum_of_squares) / (n.size - 1)
+
+
+class StandardErrors(NamedTuple):
+    """The standard errors of all differences, and their degrees of freedom.
+
+    Attributes:
+        errors: ``[systems, systems]``.
+        degrees: ``[systems, systems]``.
+    """
+
+    errors: F64
+    degrees: F64
+
+
+def errors_of(parts: Parts, overlap: float = 0.0) -> StandardErrors:
     """Return the standard errors of all differences, ``[systems, systems]``, and their degrees of
     freedom.
 
@@ -298,28 +345,31 @@ def errors_of(parts: Parts, overlap: float = 0.0) -> tuple[F64, F64]:
     >>> float(errors[0, 1]), float(degrees[0, 1])
     (1.0, 1.0)
     """
-    v_q, gross, noise, share, queries = (
-        parts.v_q,
-        parts.gross,
-        parts.noise,
-        parts.share,
-        parts.queries,
-    )
-    net = max(0.0, gross - noise)
+    A = parts.gross
+    B = parts.noise
+    share = parts.share
+    net = max(0.0, A - B)
     if parts.means.size > 2 or parts.runs < _FEWEST_RUNS_OF_TWO:
-        v = v_q + net * (share + overlap)
+        v = parts.v_q + net * (share + overlap)
     else:  # a v that is right on average, since few runs would often leave net at 0
-        v = np.maximum(v_q, noise * share) + (gross - noise) * share + net * overlap
+        v = np.maximum(parts.v_q, B * share)
+        v = v + (A - B) * share
+        v = v + net * overlap
     # Differences that are all equal up to rounding leave no spread to measure a mean against.
-    varies = v > (_ROUNDING * max(1.0, parts.largest)) ** 2
-    spread = v_q**2 / (queries - 1)
+    rounding = _ROUNDING * max(1.0, parts.largest)
+    varies = v > rounding**2
+
+    free_queries = parts.queries - 1
+    spread = parts.v_q**2 / free_queries
     if parts.freedom:
-        spread = spread + (gross * (share + overlap)) ** 2 / parts.freedom
+        of_runs = A * (share + overlap)
+        spread = spread + of_runs**2 / parts.freedom
     with np.errstate(invalid="ignore"):
-        degrees = np.where(varies, v**2 / spread, queries - 1.0)
+        degrees = np.where(varies, v**2 / spread, float(free_queries))
     if overlap:
-        degrees = np.maximum(degrees, min(queries - 1, parts.freedom or queries - 1))
-    return np.where(varies, np.sqrt(np.maximum(v, 0.0)), 0.0), degrees
+        degrees = np.maximum(degrees, min(free_queries, parts.freedom or free_queries))
+    errors = np.where(varies, np.sqrt(np.maximum(v, 0.0)), 0.0)
+    return StandardErrors(errors, degrees)
 
 
 def parts_test(
@@ -331,100 +381,151 @@ def parts_test(
     >>> bool(parts_test(parts_of(values)).p_values[0, 1] == systems_test(values).p_values[0, 1])
     True
     """
-    level, systems = fraction("level", level), parts.means.size
+    level = fraction("level", level)
+    n_systems = parts.means.size
     if baseline is not None:
-        baseline = whole("baseline", baseline, 0, systems - 1)
+        baseline = whole("baseline", baseline, 0, n_systems - 1)
     errors, degrees = errors_of(parts, real("overlap", overlap))
     differences = np.subtract.outer(parts.means, parts.means)
-    equal = (errors == 0) & (np.abs(differences) <= _ROUNDING * max(1.0, parts.largest))
-    differences = np.where(equal, 0.0, differences)
-    p, half, detectable = _student(differences, errors, degrees, level)
+    rounding = _ROUNDING * max(1.0, parts.largest)
+    is_rounding = (errors == 0) & (np.abs(differences) <= rounding)
+    differences = np.where(is_rounding, 0.0, differences)
 
-    compared = np.triu(np.ones((systems, systems), bool), 1)
-    if baseline is not None:
-        compared &= (np.arange(systems) == baseline) | (np.arange(systems) == baseline)[:, None]
-    adjusted = np.full((systems, systems), np.nan)
-    adjusted[compared] = holm(p[compared])
-    first_step = _student(differences, errors, degrees, level / int(compared.sum()))[2]
-    diagonal = np.eye(systems, dtype=bool)
-    errors, degrees, p, half = (
-        np.where(diagonal, np.nan, each) for each in (errors, degrees, p, half)
-    )
-    largest, largest_first = float(detectable[compared].max()), float(first_step[compared].max())
+    student = _student(differences, errors, degrees, level)
+    is_compared = _compared_pairs(n_systems, baseline)
+    adjusted = np.full((n_systems, n_systems), np.nan)
+    adjusted[is_compared] = holm(student.p_values[is_compared])
+    level_of_first_step = level / int(is_compared.sum())
+    first_step = _student(differences, errors, degrees, level_of_first_step)
+
+    on_diagonal = np.where(np.eye(n_systems, dtype=bool), np.nan, 0.0)
     return SystemsTest(
-        differences,
-        errors,
-        degrees,
-        p,
-        np.fmax(adjusted, adjusted.T),
-        differences - half,
-        differences + half,
-        largest,
-        largest_first,
-        parts.runs,
-        parts.queries,
-        level,
-        baseline,
-        _note(systems, parts.runs, parts.freedom),
+        differences=differences,
+        standard_errors=errors + on_diagonal,
+        degrees=degrees + on_diagonal,
+        p_values=student.p_values + on_diagonal,
+        adjusted=np.fmax(adjusted, adjusted.T),
+        low=differences - student.half_widths + on_diagonal,
+        high=differences + student.half_widths + on_diagonal,
+        detectable=float(student.detectable[is_compared].max()),
+        detectable_adjusted=float(first_step.detectable[is_compared].max()),
+        runs=parts.runs,
+        queries=parts.queries,
+        level=level,
+        baseline=baseline,
+        note=_note(n_systems, parts.runs, parts.freedom),
     )
 
 
-def _run_variance(x: F64, tested: Bools, n: I64) -> tuple[float, float, int]:
-    """Return 2 MS_sr / Q and 2 MS_srq / Q, and the degrees of freedom of the first, 0 if it is
-    unknown.
+def _compared_pairs(n_systems: int, baseline: int | None) -> Bools:
+    """Return which pairs of systems are compared, each pair once."""
+    is_compared = np.triu(np.ones((n_systems, n_systems), bool), 1)
+    if baseline is not None:
+        is_baseline = np.arange(n_systems) == baseline
+        is_compared &= is_baseline | is_baseline[:, None]
+    return is_compared
+
+
+class _RunVariance(NamedTuple):
+    """The variance of runs; the names are those of `Parts`."""
+
+    gross: float
+    noise: float
+    freedom: int
+
+
+def _run_variance(x: F64, is_tested: Bools, n: I64) -> _RunVariance:
+    """Return the mean squares of an analysis of variance of runs, by Henderson's method 3.
+
+    Args:
+        x: ``[systems, runs, queries]``, 0 where a run did not test the query.
+        is_tested: whether each run tested each query, ``[runs, queries]``.
+        n: number of runs that tested each query.
     """
     systems, _, queries = x.shape
-    c = np.diag(tested.sum(1).astype(np.float64)) - (tested / n) @ tested.T
-    eigenvalues, vectors = np.linalg.eigh(c)
-    seen = eigenvalues > 1e-9 * queries
-    rank = int(seen.sum())
-    if not rank:
-        return 0.0, 0.0, 0
-    e = x - x.mean(0)
-    e -= (e.sum(1) / n)[:, None]
-    e *= tested
-    explained = float(np.sum((e.sum(2) @ vectors[:, seen]) ** 2 / eigenvalues[seen]))
-    rest = max(0.0, float(np.vdot(e, e)) - explained)
-    ms_run = explained / ((systems - 1) * rank)
+    k = is_tested.sum(1).astype(np.float64)
+    C = np.diag(k) - (is_tested / n) @ is_tested.T
+    eigenvalues, vectors = np.linalg.eigh(C)
+    is_in_range = eigenvalues > 1e-9 * queries
+    rank = int(is_in_range.sum())
+    if rank == 0:
+        return _RunVariance(gross=0.0, noise=0.0, freedom=0)
+    eigenvalues = eigenvalues[is_in_range]
+
+    # What neither the mean of the systems nor that of the query's runs explains.
+    residuals = x - x.mean(0)
+    residuals -= (residuals.sum(1) / n)[:, None]
+    residuals *= is_tested
+    r = residuals.sum(2) @ vectors[:, is_in_range]
+    explained_by_runs = float(np.sum(r**2 / eigenvalues))
+    unexplained = max(0.0, float(np.vdot(residuals, residuals)) - explained_by_runs)
+
+    freedom = (systems - 1) * rank
+    ms_run = explained_by_runs / freedom
     # Where runs and queries use up all values, no noise can be told from the runs' variance, and
     # none is taken out.
-    ms_rest = rest / ((systems - 1) * max(1, int(n.sum()) - queries - rank))
-    scale = 2 * rank / float(eigenvalues[seen].sum())
-    return scale * ms_run, scale * ms_rest, (systems - 1) * rank
+    n_values_left = max(1, int(n.sum()) - queries - rank)
+    ms_noise = unexplained / ((systems - 1) * n_values_left)
+    scale = 2 * rank / float(eigenvalues.sum())
+    return _RunVariance(gross=scale * ms_run, noise=scale * ms_noise, freedom=freedom)
 
 
-def _student(mean: F64, error: F64, degrees: F64, level: float) -> tuple[F64, F64, F64]:
-    """Return p-values, half the widths of the confidence intervals, and detectable differences."""
+class _Student(NamedTuple):
+    """Tests of mean differences by Student's t.
+
+    Attributes:
+        p_values: two-sided.
+        half_widths: half the widths of the confidence intervals.
+        detectable: the smallest differences found with 80 % power.
+    """
+
+    p_values: F64
+    half_widths: F64
+    detectable: F64
+
+
+def _student(mean: F64, error: F64, degrees: F64, level: float) -> _Student:
+    """Test mean differences, given their standard errors and degrees of freedom."""
     from scipy.special import stdtr, stdtrit
 
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(mean == 0, 0.0, np.abs(mean) / error)
-    critical, power = (
-        np.asarray(stdtrit(degrees, at), np.float64) for at in (1 - level / 2, POWER)
-    )
-    return (
-        2 * np.asarray(stdtr(degrees, -t), np.float64),
-        critical * error,
-        (critical + power) * error,
+    critical = np.asarray(stdtrit(degrees, 1 - level / 2), np.float64)
+    power = np.asarray(stdtrit(degrees, POWER), np.float64)
+    tail = np.asarray(stdtr(degrees, -t), np.float64)
+    return _Student(
+        p_values=2 * tail,
+        half_widths=critical * error,
+        detectable=(critical + power) * error,
     )
 
 
-def _note(systems: int, runs: int, freedom: int) -> str:
+def _note(n_systems: int, runs: int, freedom: int) -> str:
+    """Return what a reader of the p-values has to know; nothing where nothing is amiss."""
     if runs == 1:
         return ONE_RUN
-    if not freedom:
-        return "no query was tested in two trials: the variance between trials cannot be seen and is not counted"
-    if systems == 2 and runs < _FEWEST_RUNS_OF_TWO:
-        found = f"{runs} runs of two systems say too little about the variance between runs"
-        return f"{found}: compare at least {_FEWEST_RUNS_OF_TWO} runs, or more systems together"
+    if freedom == 0:
+        return (
+            "no query was tested in two trials: the variance between trials cannot be seen and is"
+            " not counted"
+        )
+    if n_systems == 2 and runs < _FEWEST_RUNS_OF_TWO:
+        return (
+            f"{runs} runs of two systems say too little about the variance between runs: compare at"
+            f" least {_FEWEST_RUNS_OF_TWO} runs, or more systems together"
+        )
     return ""
 
 
-def _checked(values: ArrayLike, each: str) -> F64:
+def _checked_values(values: ArrayLike, repeats: str) -> F64:
     """Return values as ``[systems, runs, queries]`` with at least two systems, finite or NaN in all
     systems alike.
+
+    Args:
+        values: the values.
+        repeats: what the second index counts: runs or trials.
     """
-    expected = f"numbers of shape [systems, {each}, queries]"
+    expected = f"numbers of shape [systems, {repeats}, queries]"
     try:
         x = np.asarray(values)
     except ValueError:
@@ -433,19 +534,26 @@ def _checked(values: ArrayLike, each: str) -> F64:
         raise DataError(
             f"values: found an array of shape {x.shape} and type {x.dtype}; expected {expected}"
         )
-    if x.shape[0] < 2 or x.shape[1] < 1:
-        found = f"{x.shape[0]} system(s) of {x.shape[1]} {each}"
-        raise DataError(f"values: found {found}; expected at least 2 systems of 1")
-    x = x.astype(np.float64, copy=False)
-    infinite = np.isinf(x)
-    if infinite.any():
-        at = tuple(int(i) for i in np.argwhere(infinite)[0])
+    n_systems, n_repeats, _ = x.shape
+    if n_systems < 2 or n_repeats < 1:
         raise DataError(
-            f"values{list(at)}: found {x[at]:g}; expected a finite number, or NaN for a skipped query"
+            f"values: found {n_systems} system(s) of {n_repeats} {repeats}; expected at least 2"
+            " systems of 1"
         )
-    missing = np.isnan(x)
-    if np.any(missing != missing[0]):
-        system, run, query = (int(i) for i in np.argwhere(missing != missing[0])[0])
-        found = f"a value of query {query} in run {run} for only one of systems 0 and {system}"
-        raise DataError(f"values: found {found}; expected the same queries in all systems")
+    x = x.astype(np.float64, copy=False)
+    is_infinite = np.isinf(x)
+    if is_infinite.any():
+        index = tuple(np.argwhere(is_infinite)[0].tolist())
+        raise DataError(
+            f"values{list(index)}: found {x[index]:g}; expected a finite number, or NaN for a"
+            " skipped query"
+        )
+    is_missing = np.isnan(x)
+    differs = is_missing != is_missing[0]
+    if differs.any():
+        system, run, query = np.argwhere(differs)[0].tolist()
+        raise DataError(
+            f"values: found a value of query {query} in run {run} for only one of systems 0 and"
+            f" {system}; expected the same queries in all systems"
+        )
     return x

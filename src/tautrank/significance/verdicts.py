@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -63,29 +64,33 @@ class TestOutcome:
             level: the level of the test.
             note: what a reader of the p-value has to know.
 
-        >>> found = TestOutcome.of("t-test over trials", 0.02, 0.01, 9, 0.05)
-        >>> round(found.p_value, 4), round(found.low, 4), round(found.detectable, 4)
+        >>> outcome = TestOutcome.of("t-test over trials", 0.02, 0.01, 9, 0.05)
+        >>> round(outcome.p_value, 4), round(outcome.low, 4), round(outcome.detectable, 4)
         (0.0766, -0.0026, 0.0315)
         """
-        # If all numbers are equal, nothing is left to chance.
-        certain = Combined(
-            difference, error, degrees, float(difference == 0), difference, difference, 0.0
-        )
-        found = combined_test([difference], [error], [degrees], level) if error > 0 else certain
-        return cls(test, **vars(found), adjusted=found.p_value, note=note)
+        if error > 0:
+            result = combined_test([difference], [error], [degrees], level)
+        else:
+            # If all numbers are equal, nothing is left to chance.
+            p_value = float(difference == 0)
+            result = Combined(difference, error, degrees, p_value, difference, difference, 0.0)
+        return cls(test, **vars(result), adjusted=result.p_value, note=note)
 
     @classmethod
-    def of_pair(cls, found: SystemsTest, a: int, b: int) -> TestOutcome:
+    def of_pair(cls, tested: SystemsTest, a: int, b: int) -> TestOutcome:
         """Return the outcome of one system minus another; not adjusted, and without a verdict.
 
         Args:
-            found: the test of all systems.
-            a, b: the places of the two.
+            tested: the test of all systems.
+            a, b: the indices of the two.
         """
-        of_pair = (found.differences, found.standard_errors, found.degrees)
-        difference, error, degrees = (float(each[a, b]) for each in of_pair)
         return cls.of(
-            "test over queries and trials", difference, error, degrees, found.level, found.note
+            "test over queries and trials",
+            difference=float(tested.differences[a, b]),
+            error=float(tested.standard_errors[a, b]),
+            degrees=float(tested.degrees[a, b]),
+            level=tested.level,
+            note=tested.note,
         )
 
     def with_verdict(self, adjusted: float, level: float, sign: int = 1) -> TestOutcome:
@@ -97,13 +102,12 @@ class TestOutcome:
             level: the level of the test.
             sign: 1, or -1 for a cost.
         """
-        return replace(
-            self, adjusted=adjusted, verdict=verdict_of(adjusted, sign * self.difference, level)
-        )
+        verdict = verdict_of(adjusted, sign * self.difference, level)
+        return replace(self, adjusted=adjusted, verdict=verdict)
 
 
 def over_trials(d: F64, overlap: float, level: float) -> TestOutcome:
-    """Judge by the trials alone: curves, other parts than the test part, and trials that test all
+    """Test the trials alone: curves, other parts than the test part, and trials that test all
     queries there are.
 
     Trials that draw their training queries again have some in common. Nadeau and Bengio's term
@@ -117,17 +121,17 @@ def over_trials(d: F64, overlap: float, level: float) -> TestOutcome:
     >>> round(over_trials(np.array([1.0, 2.0, 3.0]), 1 / 3, 0.05).p_value, 3)
     0.134
     """
-    name = "t-test over trials" + (
-        ", which share training queries (Nadeau and Bengio)" if overlap else ""
-    )
+    name = "t-test over trials"
+    if overlap:
+        name += ", which share training queries (Nadeau and Bengio)"
     if d.size < 2:
-        return TestOutcome(name, float(d.mean()) if d.size else math.nan, note="too few trials")
-    spread = float(d.var(ddof=1))
-    error = (
-        math.sqrt((1 / d.size + overlap) * spread)
-        if spread > (1e-14 * np.abs(d).max()) ** 2
-        else 0.0
-    )
+        mean = float(d.mean()) if d.size else math.nan
+        return TestOutcome(name, mean, note="too few trials")
+    variance = float(d.var(ddof=1))
+    rounding = 1e-14 * np.abs(d).max()
+    error = 0.0
+    if variance > rounding**2:
+        error = math.sqrt((1 / d.size + overlap) * variance)
     return TestOutcome.of(name, float(d.mean()), error, d.size - 1, level)
 
 
@@ -142,18 +146,26 @@ def verdict_of(p: float, mean: float, level: float) -> str:
     return HOLDS if mean > 0 else FAILS
 
 
-def win_tie_loss(gains: F64) -> tuple[int, int, int]:
+class WinTieLoss(NamedTuple):
+    """How many queries gain, stay the same, and lose."""
+
+    wins: int
+    ties: int
+    losses: int
+
+
+def win_tie_loss(gains: F64) -> WinTieLoss:
     """Count the queries that gain, stay the same, and lose; a rounding error is no difference.
 
     Args:
         gains: one number per query, above 0 if it is better; NaN is left out.
 
     >>> win_tie_loss(np.array([0.2, 1e-15, -0.1, 0.3, math.nan]))
-    (2, 1, 1)
+    WinTieLoss(wins=2, ties=1, losses=1)
     """
-    least = 1e-12
-    return (
-        int((gains >= least).sum()),
-        int((np.abs(gains) < least).sum()),
-        int((gains <= -least).sum()),
+    rounding = 1e-12
+    return WinTieLoss(
+        wins=int((gains >= rounding).sum()),
+        ties=int((np.abs(gains) < rounding).sum()),
+        losses=int((gains <= -rounding).sum()),
     )
