@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import from_dtype, njit, types
@@ -70,7 +70,7 @@ def each_list(
     hess: Array,
     values: F64,
 ) -> None:
-    """Call ``one_list`` for the queries ``first`` to ``last``.
+    """Call ``one_list`` for the queries ``first`` to ``last``, and weigh what it writes.
 
     Args:
         one_list: as `ListLoss` describes it.
@@ -87,13 +87,16 @@ def each_list(
         values: receives one value per query; filled with 0.
     """
     for query in range(first, last):
-        start, stop = offsets[query], offsets[query + 1]
+        start = offsets[query]
+        stop = offsets[query + 1]
         if scale[query] == 0.0:
             continue
-        s, y, g, h = scores[start:stop], labels[start:stop], grad[start:stop], hess[start:stop]
-        values[query] = scale[query] * one_list(
-            s, y, g, h, *(_of_list(held, start, stop) + parameters)
-        )
+        s = scores[start:stop]
+        y = labels[start:stop]
+        g = grad[start:stop]
+        h = hess[start:stop]
+        value = one_list(s, y, g, h, *(_of_list(held, start, stop) + parameters))
+        values[query] = scale[query] * value
         factor = grad.dtype.type(scale[query])
         for document in range(g.shape[0]):
             g[document] *= factor
@@ -116,26 +119,28 @@ def compiled(
     lane = from_dtype(kind)
     # A function that writes to the scores or the labels would change the next call: it does not
     # compile.
-    read = types.Array(lane, 1, "C", readonly=True)
-    written = types.Array(lane, 1, "C")
-    signature = types.float64(
-        read, read, written, written, *([read] if holds else []), *parameters.types
-    )
+    read_only = types.Array(lane, 1, "C", readonly=True)
+    writable = types.Array(lane, 1, "C")
+    held = [read_only] if holds else []
+    signature = types.float64(read_only, read_only, writable, writable, *held, *parameters.types)
     function = _jitted(one_list)
     try:
         function.compile(signature)
     except (NumbaError, UnsupportedBytecodeError) as error:  # the second is none of the first
         raise OptionError(_sentence(one_list, error)) from None
-    lists = (read, read, read if holds else types.none, _WHOLES, _FLOATS)
-    rest = (parameters, types.int64, types.int64, written, written, _FLOATS)
+
+    lists = (read_only, read_only, read_only if holds else types.none, _WHOLES, _FLOATS)
+    queries = (types.int64, types.int64)
+    results = (writable, writable, _FLOATS)
     # The result of `compile` is called directly: the dispatcher would treat the function as a type
     # of its own and compile everything around it again in every process.
-    return functools.partial(
-        each_list.compile(types.void(types.FunctionType(signature), *lists, *rest)), function
+    over_queries = each_list.compile(
+        types.void(types.FunctionType(signature), *lists, parameters, *queries, *results)
     )
+    return functools.partial(over_queries, function)
 
 
-def try_out(one_list: Callable[..., Any], *given: Any) -> None:
+def try_out(one_list: Callable[..., Any], *arguments: Any) -> None:
     """Run a function where an index out of range is an error, before it runs compiled, where it is
     not.
 
@@ -147,78 +152,102 @@ def try_out(one_list: Callable[..., Any], *given: Any) -> None:
 
     Args:
         one_list: the function, compiled or not.
-        given: the arguments ``scores`` to ``parameters`` of `each_list`.
+        arguments: the arguments ``scores`` to ``parameters`` of `each_list`.
     """
-    scores, labels, held, offsets, scale, parameters = given
-    queries = np.flatnonzero(scale)
+    lists = _Lists(*arguments)
+    queries = np.flatnonzero(lists.scale)
     if queries.size == 0:
         return
-    sizes = np.diff(offsets)
-    highest = np.argmax(np.where(np.repeat(scale != 0, sizes), labels, -1.0))
-    longest, of_highest = (
-        queries[np.argmax(sizes[queries])],
-        np.searchsorted(offsets, highest, side="right") - 1,
-    )
+    sizes = np.diff(lists.offsets)
+    longest = queries[np.argmax(sizes[queries])]
+    is_counted = np.repeat(lists.scale != 0, sizes)
+    highest = np.argmax(np.where(is_counted, lists.labels, -1.0))
+    of_highest = np.searchsorted(lists.offsets, highest, side="right") - 1
     longest_before, highest_before = _tried.get(one_list, (0, -1.0))
-    if sizes[longest] <= longest_before and labels[highest] <= highest_before:
+    if sizes[longest] <= longest_before and lists.labels[highest] <= highest_before:
         return
 
-    def run(function: Callable[..., Any], query: Any, most: int) -> IndexError | None:
-        """Return the error of a run on the ``most`` documents of a list with the highest labels."""
-        rows = offsets[query] + np.argsort(
-            -labels[offsets[query] : offsets[query + 1]], kind="stable"
-        )
-        rows = np.sort(rows[:most])
-        one = [scores[rows], labels[rows], np.zeros_like(scores[rows]), np.zeros_like(scores[rows])]
-        more = () if held is None else (held[rows],)
+    plain = _copy(one_list, {}, lambda function: function)
+    shortest = queries[np.argmin(sizes[queries])]
+    for query in {shortest, longest, queries[0], of_highest}:
+        error = lists.index_error(plain, query, _LONGEST_UNCOMPILED)
+        if error is not None:
+            n = min(int(sizes[query]), _LONGEST_UNCOMPILED)
+            raise OptionError(_out_of_range(plain, error, n))
+
+    n = _LONGEST_UNCOMPILED
+    while n < sizes[longest]:
+        n = min(2 * n, int(sizes[longest]))
+        error = lists.index_error(_checked(one_list), longest, n)
+        if error is not None:
+            with_line = None
+            if n <= _LONGEST_WITH_LINE:
+                with_line = lists.index_error(plain, longest, n)
+            raise OptionError(_out_of_range(plain, with_line or error, n))
+    _tried[one_list] = (
+        max(int(sizes[longest]), longest_before),
+        max(float(lists.labels[highest]), highest_before),
+    )
+
+
+class _Lists(NamedTuple):
+    """The lists that a function is tried on: arguments of `each_list`."""
+
+    scores: Array
+    labels: Array
+    held: Array | None
+    offsets: I64
+    scale: F64
+    parameters: Any
+
+    def index_error(
+        self, function: Callable[..., Any], query: int, n_documents: int
+    ) -> IndexError | None:
+        """Return the error of a run on the documents of a list with the highest labels."""
+        start = self.offsets[query]
+        stop = self.offsets[query + 1]
+        highest_first = np.argsort(-self.labels[start:stop], kind="stable")
+        rows = np.sort((start + highest_first)[:n_documents])
+        scores = self.scores[rows]
+        held = () if self.held is None else (self.held[rows],)
+        results = (np.zeros_like(scores), np.zeros_like(scores))
         try:
             with np.errstate(all="ignore"):
-                function(*one, *more, *parameters)
+                function(scores, self.labels[rows], *results, *held, *self.parameters)
         except IndexError as error:
             return error
         except Exception:  # the compiled function has the last word
             return None
         return None
 
-    plain = _copy(one_list, {}, lambda function: function)
-    for query in {queries[np.argmin(sizes[queries])], longest, queries[0], of_highest}:
-        if error := run(plain, query, _LONGEST_UNCOMPILED):
-            raise OptionError(
-                _out_of_range(plain, error, min(int(sizes[query]), _LONGEST_UNCOMPILED))
-            )
-    most = _LONGEST_UNCOMPILED
-    while most < sizes[longest]:
-        most = min(2 * most, int(sizes[longest]))
-        if error := run(_checked(one_list), longest, most):
-            with_line = run(plain, longest, most) if most <= _LONGEST_WITH_LINE else None
-            raise OptionError(_out_of_range(plain, with_line or error, most))
-    _tried[one_list] = (
-        max(int(sizes[longest]), longest_before),
-        max(float(labels[highest]), highest_before),
+
+def _out_of_range(function: Any, error: IndexError, n_documents: int) -> str:
+    """Return the sentence about an index out of range, with the line of the function."""
+    frames = traceback.extract_tb(error.__traceback__)
+    file = function.__code__.co_filename
+    frames_of_function = [frame for frame in frames if frame.filename == file]
+    place = function.__qualname__
+    if frames_of_function:
+        place = f"{frames_of_function[-1].filename}, line {frames_of_function[-1].lineno}"
+    return (
+        f"one_list: {place}: {error} (a list of {n_documents} documents); "
+        "expected indices within the array"
     )
 
 
-def _out_of_range(function: Any, error: IndexError, documents: int) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if frame.filename == function.__code__.co_filename]
-    where = f"{own[-1].filename}, line {own[-1].lineno}" if own else function.__qualname__
-    return f"one_list: {where}: {error} (a list of {documents} documents); expected indices within the array"
-
-
-def _copy(function: Any, known: dict[Any, Any], wrap: Callable[[Any], Any]) -> Any:
+def _copy(function: Any, copies: dict[Any, Any], wrap: Callable[[Any], Any]) -> Any:
     """Return a copy of a function, wrapped instead of compiled, and so are the functions that it
     calls.
     """
     plain = getattr(function, "py_func", function)
-    if plain not in known:
+    if plain not in copies:
         names = dict(plain.__globals__)
-        known[plain] = wrap(
-            FunctionType(plain.__code__, names, None, plain.__defaults__, plain.__closure__)
-        )
-        for name in plain.__code__.co_names:
+        code = plain.__code__
+        copies[plain] = wrap(FunctionType(code, names, None, plain.__defaults__, plain.__closure__))
+        for name in code.co_names:
             if isinstance(names.get(name), Dispatcher):
-                names[name] = _copy(names[name], known, wrap)
-    return known[plain]
+                names[name] = _copy(names[name], copies, wrap)
+    return copies[plain]
 
 
 @functools.lru_cache(maxsize=256)
@@ -228,22 +257,26 @@ def _checked(one_list: Callable[..., Any]) -> Any:
 
 
 def _jitted(one_list: Callable[..., Any], boundscheck: bool = False) -> Any:
+    """Return a function compiled by Numba, kept in its cache if the function is in a file."""
     if isinstance(one_list, Dispatcher):
         return one_list
     function: Any = one_list
     file = Path(function.__code__.co_filename)
     in_file = file.is_file()
-    text = str(file.resolve()).encode() + file.read_bytes() if in_file else uuid.uuid4().bytes
+    text = uuid.uuid4().bytes
+    if in_file:
+        text = str(file.resolve()).encode() + file.read_bytes()
+
     # Numba's cache identifies a function by module and name. One file may be imported under several
     # names, and two classes, or one before and after an edit, may share a name: the copy is in this
     # module and named after its code.
     copy = FunctionType(
         function.__code__, function.__globals__, None, function.__defaults__, function.__closure__
     )
+    hash_of_text = hashlib.sha256(text).hexdigest()[:16]
+    checked = "_checked" if boundscheck else ""
     copy.__module__ = __name__
-    copy.__qualname__ = (
-        f"{function.__qualname__}_{hashlib.sha256(text).hexdigest()[:16]}{'_checked' * boundscheck}"
-    )
+    copy.__qualname__ = f"{function.__qualname__}_{hash_of_text}{checked}"
     # Code typed into a session is in no file whose changes the cache could watch.
     return njit(copy, cache=in_file, error_model="numpy", fastmath=REORDER, boundscheck=boundscheck)
 
@@ -251,16 +284,16 @@ def _jitted(one_list: Callable[..., Any], boundscheck: bool = False) -> Any:
 def _sentence(one_list: Any, error: Any) -> str:
     """Shorten Numba's explanation to one sentence with the reason and the line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    place_lines = ("Failed in", "File ", "def ", "<source", "During:", "-")
     reasons = [
         line
         for line in lines
-        if not line.startswith(("Failed in", "File ", "def ", "<source", "During:", "-"))
+        if not line.startswith((*place_lines, "No implementation of function"))
     ]
-    reason = next(
-        (line for line in reasons if not line.startswith("No implementation of function")), ""
-    )
-    where = f", line {error.loc.line}" if getattr(error, "loc", None) is not None else ""
+    reason = re.sub(r"\.? *Raised from .*", "", reasons[0] if reasons else lines[0])
+
+    location = getattr(error, "loc", None)
+    line = "" if location is None else f", line {location.line}"
     name = getattr(one_list, "py_func", one_list).__qualname__
-    reason = re.sub(r"\.? *Raised from .*", "", reason or lines[0])
     expected = "expected code that Numba can compile and that only reads scores and labels"
-    return f"one_list: {name}{where}: Numba says '{reason}'; {expected}"
+    return f"one_list: {name}{line}: Numba says '{reason}'; {expected}"
