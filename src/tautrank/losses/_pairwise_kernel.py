@@ -282,12 +282,13 @@ def _meet_all(
     v: Array,
     gap_around: Array,
     share: Array,
-    four: Any,
+    missed: I32,
+    number: int,
     first: int,
     n: int,
     highest: float,
 ) -> None:
-    """Add the pairs of four rows with all rows from ``first`` on.
+    """Add the pairs of four missed rows, from ``number`` on, with all rows from ``first`` on.
 
         w_ij = share_j (|v_i - v_j| + gap_|j-i|) |u_i - u_j|
 
@@ -299,16 +300,20 @@ def _meet_all(
     # The padding's x is 0 here: it is above all rows and better than all.
     u[n] = highest
     a[n] = zero
-    i0, i1, i2, i3 = _U(four[0]), _U(four[1]), _U(four[2]), _U(four[3])
+    row0 = missed[number]
+    row1 = missed[number + 1]
+    row2 = missed[number + 2]
+    row3 = missed[number + 3]
+    i0, i1, i2, i3 = _U(row0), _U(row1), _U(row2), _U(row3)
     factors_and_gains = (a[i0], a[i1], a[i2], a[i3], u[i0], u[i1], u[i2], u[i3])
     u[n] = zero
 
     v0, v1, v2, v3 = v[i0], v[i1], v[i2], v[i3]
     middle = gap_around.shape[0] // 2 + first
-    gap0 = _U(middle - four[0])
-    gap1 = _U(middle - four[1])
-    gap2 = _U(middle - four[2])
-    gap3 = _U(middle - four[3])
+    gap0 = _U(middle - row0)
+    gap1 = _U(middle - row1)
+    gap2 = _U(middle - row2)
+    gap3 = _U(middle - row3)
     sums = (zero, zero, zero, zero, zero, zero, zero, zero)
     for column in range((n - first + LANES - 1) // LANES * LANES):
         t = _U(column)
@@ -474,13 +479,7 @@ def pair_gradients(
                 n_missed = _rows_missed(share, k, n, missed)
                 if levels is None and reached == n:
                     for number in range(0, n_missed, 4):
-                        four = (
-                            missed[number],
-                            missed[number + 1],
-                            missed[number + 2],
-                            missed[number + 3],
-                        )
-                        _meet_all(rows, v, gap_around, share, four, k, n, highest)
+                        _meet_all(rows, v, gap_around, share, missed, number, k, n, highest)
                     continue
                 if levels is None:
                     level[:n] = u[:n]
