@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
-from tautrank.arrays import F64, Array
+from tautrank.arrays import F64, I32, Array
 from tautrank.kernels.ranking import REORDER, longest_list
 from tautrank.kernels.streams import NEIGHBOUR_STREAM, POLICY_STREAM
 from tautrank.losses._smoothing_kernel import GUMBEL, Draws, add_noise, first_documents, scratch
@@ -151,6 +151,19 @@ def _log_of_sum(f: F64, left: F64, n: int) -> float:
     return highest + math.log(total) if total > 0.0 else -math.inf
 
 
+@njit(error_model="numpy", inline="always")
+def _add_ranks_from_below(
+    f: F64, gain: F64, weights: F64, top: I32, depth: int, logs: F64, rewards: F64
+) -> None:
+    """Write ``L`` and the rewards of the first ``depth`` ranks, from those of the rank below."""
+    for rank in range(depth - 1, -1, -1):
+        f_of_rank = f[top[rank]]
+        log_below = logs[rank + 1]
+        bend = math.log1p(math.exp(-abs(f_of_rank - log_below)))
+        logs[rank] = max(f_of_rank, log_below) + bend
+        rewards[rank] = rewards[rank + 1] + weights[rank] * gain[top[rank]]
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def policy_gradients(
     draws: Draws, weights: F64, first: int, last: int, grad: Array, hess: Array, values: F64
@@ -212,12 +225,7 @@ def policy_gradients(
             else:
                 logs[depth] = _log_of_sum(f, left, n)
             rewards[depth] = 0.0
-            for rank in range(depth - 1, -1, -1):
-                f_of_rank = f[top[rank]]
-                log_below = logs[rank + 1]
-                bend = math.log1p(math.exp(-abs(f_of_rank - log_below)))
-                logs[rank] = max(f_of_rank, log_below) + bend
-                rewards[rank] = rewards[rank + 1] + weights[rank] * gain[top[rank]]
+            _add_ranks_from_below(f, gain, weights, top, depth, logs, rewards)
             value += rewards[0]
 
             # The documents that were drawn, from the first rank down.
