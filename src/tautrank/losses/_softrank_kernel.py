@@ -515,6 +515,30 @@ def _find_rich(u: Array, rich: I32, number: I32) -> int:
     return n_rich
 
 
+@njit(error_model="numpy", inline="always")
+def _fill_block(block: Block, u: Array, rich: I32, column: int, n_rich: int) -> None:
+    """Take the documents with a gain from number ``column`` on into a block.
+
+    The last block is filled up with copies of its last document that have no gain.
+    """
+    for lane in range(LANES):
+        place = rich[min(column + lane, n_rich - 1)]
+        block.place[lane] = place
+        block.block_s[lane] = block.s[place]
+        block.gain[lane] = u[place] if column + lane < n_rich else block.s.dtype.type(0.0)
+        block.block_g[lane] = 0.0
+        block.block_h[lane] = 0.0
+
+
+@njit(error_model="numpy", inline="always")
+def _fill_discounts(ahead: Array, discount: Array, lost: int, depth: int) -> None:
+    """Write the discounts from the rank ``lost`` on, and a rank of zeros at the end."""
+    for r in range(depth + 1):
+        value = discount[lost + r] if lost + r < discount.shape[0] else ahead.dtype.type(0.0)
+        for lane in range(LANES):
+            ahead[r * LANES + lane] = value
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def softrank_queries(
     scores: Array,
@@ -623,13 +647,7 @@ def softrank_queries(
         stop = 0
         n_expected = n_rich
         for column in range(0, n_rich, LANES):
-            # The last block is filled up with copies of its last document that have no gain.
-            for lane in range(LANES):
-                place[lane] = rich[min(column + lane, n_rich - 1)]
-                block_s[lane] = s[place[lane]]
-                gain[lane] = u[place[lane]] if column + lane < n_rich else real(0.0)
-                block_g[lane] = 0.0
-                block_h[lane] = 0.0
+            _fill_block(block, u, rich, column, n_rich)
 
             # Contests before `lost` are lost for certain, those from `stop` on won.
             while s[lost] - block_s[0] >= certain:
@@ -641,10 +659,7 @@ def softrank_queries(
             has_chance = True
             if discount is not None:
                 depth = _reached(min(n, discount.shape[0]) - lost - 1, longest + RANKS)
-                for r in range(depth + 1):
-                    for lane in range(LANES):
-                        is_counted = lost + r < discount.shape[0]
-                        ahead[r * LANES + lane] = discount[lost + r] if is_counted else real(0.0)
+                _fill_discounts(ahead, discount, lost, depth)
                 has_chance = False
                 if lost < discount.shape[0]:
                     has_chance = _by_recursion(block, room, lost, stop, depth, derive)
