@@ -15,7 +15,8 @@ import pytest
 import tautrank as tr
 from tautrank.data import distributed as reading
 from tautrank.engines import cluster as training
-from tautrank.engines.cluster import _shares, without_network
+from tautrank.engines.cluster_parts import without_network
+from tautrank.engines.cluster_shares import data_shares
 from tautrank.errors import DataError, OptionError, TautrankWarning
 
 distributed = pytest.importorskip("distributed")
@@ -289,12 +290,12 @@ def test_unlike_columns_other_versions_and_what_a_cluster_cannot_train(
 def test_shares_are_whole_files_where_they_can_be(folder):
     data = tr.data.read_streamed(f"{folder}/part-*.parquet")
     for n in (1, 2, 4, 7, QUERIES):
-        shares = _shares(data, n)
+        shares = data_shares(data, n)
         assert np.concatenate([share.qids for share in shares]).tolist() == list(range(QUERIES))
         np.testing.assert_array_equal(
             np.concatenate([share.X.read() for share in shares]), data.X.read()
         )
-    assert [len(share.X.pieces) for share in _shares(data, 2)] == [
+    assert [len(share.X.pieces) for share in data_shares(data, 2)] == [
         4,
         2,
     ]  # the end of a query is read from the next
