@@ -29,16 +29,37 @@ import numpy as np
     VALUE_OVERFLOW,
 ) = range(11)
 
-_NEWLINE, _SPACE, _TAB, _RETURN, _HASH, _COLON = 10, 32, 9, 13, 35, 58
+# Bytes of text.
+_NEWLINE = 10
+_SPACE = 32
+_TAB = 9
+_RETURN = 13
+_HASH = 35
+_PLUS = 43
+_MINUS = 45
+_POINT = 46
+_ZERO = 48
+_COLON = 58
+_EQUALS = 61
+_A = 97
+_D = 100
+_E = 101
+_I = 105
+_N = 110
+_Q = 113
+_TO_LOWER_CASE = 32  # a letter with this bit is in lower case
 _MAX_EXACT = 2**53
 # Decimal powers that a double holds exactly, and the wider range used with an error bound.
 _POWERS = np.array([10.0**e for e in range(301)])
 # From here on further digits are left out: the number has 18, more than a double holds, and 20 do
 # not fit an int64.
-_MOST = np.int64(10**17)
+_MANTISSA_LIMIT = np.int64(10**17)
+_EXPONENT_LIMIT = np.int64(100_000)
+_INDEX_LIMIT = np.int64(10**12)
 
 _NUMBER_OK, _NUMBER_BAD, _NUMBER_SLOW = 0, 1, 2
 
+# Beyond it float32 does not hold every whole number.
 _LARGE = 2.0**24
 _DOCID = np.frombuffer(b"docid", np.uint8)
 _LONGEST_ID = 250
@@ -46,11 +67,13 @@ _LONGEST_ID = 250
 
 @nb.njit(inline="always", cache=True)
 def _is_space(c: Any) -> Any:
+    """Return whether a byte is white space within a line."""
     return c == _SPACE or c == _TAB or c == _RETURN
 
 
 @nb.njit(inline="always", cache=True)
 def _ends_token(c: Any) -> Any:
+    """Return whether a byte ends a label, a query id or a feature."""
     return _is_space(c) or c == _NEWLINE or c == _HASH
 
 
@@ -64,17 +87,17 @@ def _same_bytes(buf: Any, start: Any, other: Any, length: Any) -> Any:
 
 
 @nb.njit(inline="always", cache=True)
-def _digits(buf: Any, pos: Any, number: Any, most: Any) -> Any:
-    """Read digits at `pos` behind those of `number`, while it is below `most`: (number, digits left
-    out, end).
+def _digits(buf: Any, pos: Any, number: Any, limit: Any) -> Any:
+    """Read digits at `pos` behind those of `number`, while it is below `limit`: (number, digits
+    left out, end).
     """
     left_out = 0
     while True:
-        d = np.int64(buf[pos]) - 48
-        if d < 0 or d > 9:
+        digit = np.int64(buf[pos]) - _ZERO
+        if digit < 0 or digit > 9:
             break
-        if number < most:
-            number = number * 10 + d
+        if number < limit:
+            number = number * 10 + digit
         else:
             left_out += 1
         pos += 1
@@ -91,32 +114,36 @@ def _number(buf: Any, start: Any) -> Any:
     units in the last place, and rounding to float32 is monotone, so if both ends of that interval
     round to the same float32, so does the true value.
     """
+    # Sign, digits, and digits behind a point: mantissa times 10 to the exponent.
     pos = start
     c = np.int64(buf[pos])
-    negative = c == 45
-    if negative or c == 43:
+    is_negative = c == _MINUS
+    if is_negative or c == _PLUS:
         pos += 1
     body = pos
-    mantissa, exponent, pos = _digits(buf, pos, np.int64(0), _MOST)
-    digits = pos - body
-    if buf[pos] == 46:
+    mantissa, exponent, pos = _digits(buf, pos, np.int64(0), _MANTISSA_LIMIT)
+    n_digits = pos - body
+    if buf[pos] == _POINT:
         pos += 1
         fraction = pos
-        mantissa, left_out, pos = _digits(buf, pos, mantissa, _MOST)
+        mantissa, left_out, pos = _digits(buf, pos, mantissa, _MANTISSA_LIMIT)
         exponent += left_out + fraction - pos
-        digits += pos - fraction
-    if buf[pos] == 101 or buf[pos] == 69:
+        n_digits += pos - fraction
+
+    # An exponent of the text's own.
+    if (buf[pos] | _TO_LOWER_CASE) == _E:
         pos += 1
         c = np.int64(buf[pos])
-        minus = c == 45
-        if minus or c == 43:
+        is_negative_power = c == _MINUS
+        if is_negative_power or c == _PLUS:
             pos += 1
         first = pos
-        power, _, pos = _digits(buf, pos, np.int64(0), np.int64(100000))
-        digits = 0 if pos == first else digits
-        exponent += -power if minus else power
-    if digits == 0:
+        power, _, pos = _digits(buf, pos, np.int64(0), _EXPONENT_LIMIT)
+        n_digits = 0 if pos == first else n_digits
+        exponent += -power if is_negative_power else power
+    if n_digits == 0:
         return _NUMBER_BAD, 0.0, pos
+
     status = _NUMBER_OK
     value = float(mantissa)
     if mantissa != 0 and exponent != 0:
@@ -130,7 +157,7 @@ def _number(buf: Any, start: Any) -> Any:
             status = _NUMBER_SLOW
     elif mantissa > _MAX_EXACT:
         status = _NUMBER_SLOW
-    return status, (-value if negative else value), pos
+    return status, (-value if is_negative else value), pos
 
 
 @nb.njit(cache=True)
@@ -152,25 +179,30 @@ def _document_id(buf: Any, pos: Any) -> Any:
     pos += 1
     while _is_space(buf[pos]) or buf[pos] == _HASH:
         pos += 1
+
+    # Step over `docid =`, or back to where the word begins.
     start = pos
-    named = True
+    has_name = True
     for i in range(_DOCID.size):
-        named = named and (buf[pos] | 32) == _DOCID[i]
-        pos += named
-    if named:
+        has_name = has_name and (buf[pos] | _TO_LOWER_CASE) == _DOCID[i]
+        pos += has_name
+    if has_name:
         while _is_space(buf[pos]):
             pos += 1
-        named = buf[pos] == 61 or buf[pos] == _COLON
-    pos = pos + 1 if named else start
-    while named and _is_space(buf[pos]):
+        has_name = buf[pos] == _EQUALS or buf[pos] == _COLON
+    pos = pos + 1 if has_name else start
+    while has_name and _is_space(buf[pos]):
         pos += 1
+
+    # The id is the next word.
     start = pos
     while not _is_space(buf[pos]) and buf[pos] != _NEWLINE:
         pos += 1
     end = pos
     while _is_space(buf[pos]):
         pos += 1
-    if end - start > _LONGEST_ID or not (named or buf[pos] == _NEWLINE):
+    is_alone = buf[pos] == _NEWLINE
+    if end - start > _LONGEST_ID or not (has_name or is_alone):
         end = start
     while buf[pos] != _NEWLINE:
         pos += 1
@@ -198,6 +230,7 @@ def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out
     qid_start = qid_length = -1
     indptr[0] = 0
     while pos < buf.size:
+        # Lines of white space and comments have no document.
         while _is_space(buf[pos]):
             pos += 1
         c = buf[pos]
@@ -210,6 +243,7 @@ def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out
             lines += 1
             continue
 
+        # The label.
         start = pos
         status, value, pos = _number(buf, pos)
         label = np.float32(value)
@@ -220,14 +254,10 @@ def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out
             n_slow += 1
         labels[row] = label + np.float32(0)  # -0 becomes 0
 
+        # The query, on all lines or on none.
         while _is_space(buf[pos]):
             pos += 1
-        if (
-            buf[pos] == 113
-            and buf[pos + 1] == 105
-            and buf[pos + 2] == 100
-            and buf[pos + 3] == _COLON
-        ):
+        if buf[pos] == _Q and buf[pos + 1] == _I and buf[pos + 2] == _D and buf[pos + 3] == _COLON:
             if row > 0 and qid_start < 0:
                 return UNEXPECTED_QID, pos, lines, row, stored, n_runs, n_slow, width
             pos += 4
@@ -247,13 +277,14 @@ def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out
         elif qid_start >= 0:
             return MISSING_QID, pos, lines, row, stored, n_runs, n_slow, width
 
+        # The features, in ascending order.
         previous = first_index - 1
         while True:
             c = buf[pos]
             if c == _NEWLINE or c == _HASH:
                 break
             start = pos
-            index, _, pos = _digits(buf, pos, np.int64(0), np.int64(10**12))
+            index, _, pos = _digits(buf, pos, np.int64(0), _INDEX_LIMIT)
             if pos == start or buf[pos] != _COLON:
                 return BAD_INDEX, start, lines, row, stored, n_runs, n_slow, width
             if index <= previous:
@@ -263,14 +294,15 @@ def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out
                 return INDEX_TOO_LARGE, start, lines, row, stored, n_runs, n_slow, width
             previous = index
             pos += 1
+
             token = pos
             status, value, pos = _number(buf, pos)
             if status == _NUMBER_BAD or not _ends_token(buf[pos]):
                 # A missing value: `nan` in any case.
                 is_nan = (
-                    (buf[token] | 32) == 110
-                    and (buf[token + 1] | 32) == 97
-                    and (buf[token + 2] | 32) == 110
+                    (buf[token] | _TO_LOWER_CASE) == _N
+                    and (buf[token + 1] | _TO_LOWER_CASE) == _A
+                    and (buf[token + 2] | _TO_LOWER_CASE) == _N
                 )
                 if not (allow_nan and is_nan and _ends_token(buf[token + 3])):
                     return BAD_VALUE, start, lines, row, stored, n_runs, n_slow, width
@@ -279,14 +311,12 @@ def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out
             elif status == _NUMBER_SLOW:
                 slow[n_slow] = stored, token, pos
                 n_slow += 1
+
             single = np.float32(value)
             if np.isinf(single):
                 return VALUE_OVERFLOW, start, lines, row, stored, n_runs, n_slow, width
-            if (
-                _LARGE < abs(value) < _MAX_EXACT
-                and value != single
-                and _has_many_digits(abs(value))
-            ):
+            is_large = _LARGE < abs(value) < _MAX_EXACT
+            if is_large and value != single and _has_many_digits(abs(value)):
                 out_rounded[0] = index
             indices[stored] = index - first_index
             values[stored] = single
@@ -294,6 +324,8 @@ def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out
             while _is_space(buf[pos]):
                 pos += 1
         width = max(width, previous - first_index + 1)
+
+        # The document's id, in the comment at the end of the line.
         if buf[pos] == _HASH:
             start, end, pos = _document_id(buf, pos)
             for i in range(start, end):
