@@ -88,6 +88,7 @@ class ListLoss(Loss):
                 object.__setattr__(self, field.name, number)
 
     def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective:
+        """Return the objective of checked lists."""
         return _ListObjective(self, lists, seed, threads)
 
 
@@ -104,6 +105,7 @@ class _ListObjective(Objective):
         self._labels = {np.dtype(kind): lists.labels.astype(kind) for kind in _LANES}
 
     def _results(self, scores: Floats, held: Floats, step: int) -> tuple[Floats, Floats, F64]:
+        """Compile the function of one list, try it out, and return gradient, hessian and values."""
         from numba import typeof
 
         from tautrank.losses._list_kernel import compiled, try_out

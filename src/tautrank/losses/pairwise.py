@@ -136,6 +136,7 @@ class LambdaLoss(Loss):
         return np.zeros(n), np.ones(n)
 
     def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective:
+        """Return the objective of checked lists."""
         return _PairObjective(self, lists, seed, threads)
 
 
@@ -389,6 +390,7 @@ class _PairObjective(Objective):
         )
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
+        """Return gradient and hessian of the pairs at noisy scores."""
         from tautrank.losses._pairwise_kernel import pair_gradients
 
         dtype = scores.dtype
@@ -403,6 +405,7 @@ class _PairObjective(Objective):
         return grad, hess
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
+        """Return the value of each query at the scores; ranks and weights are those of ``held``."""
         from tautrank.losses._pairwise_kernel import pair_values
 
         pairs = self._pairs(held, step, self._scale)

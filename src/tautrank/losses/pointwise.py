@@ -35,6 +35,7 @@ class MSE(Loss):
     """The score estimates the label itself."""
 
     def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective:
+        """Return the objective of checked lists."""
         return _SquaredError(self, lists, seed, threads, lists.sizes.astype(np.float64))
 
 
@@ -46,11 +47,13 @@ class _SquaredError(Objective):
         return np.repeat(self.lists.weights, self.lists.sizes)
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
+        """Return gradient and hessian at noisy scores."""
         weights = self._document_weights().astype(scores.dtype)
         errors = scores - self.lists.labels.astype(scores.dtype)
         return weights * errors, weights
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
+        """Return half of the squared error of each query."""
         errors = scores - self.lists.labels
         losses = 0.5 * self._document_weights() * errors**2
         return query_sums(losses, self.lists.offsets)

@@ -68,6 +68,7 @@ class SampledLoss(Loss):
         return weights[: np.count_nonzero(weights)]
 
     def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective:
+        """Return the objective of checked lists."""
         return _SampledObjective(self, lists, seed, threads)
 
 
@@ -195,12 +196,14 @@ class _SampledObjective(Objective):
         gains, weights = _gains_and_weights(loss.metric, lists)
         self._weights = loss._rank_weights(weights)
         n_ranks = np.minimum(self._weights.size, lists.sizes)
-        costs = loss.samples * (lists.sizes * 40.0 + 100.0 * n_ranks)
+        cost_of_ranking = lists.sizes * 40.0 + 100.0 * n_ranks
+        costs = loss.samples * cost_of_ranking
         super().__init__(loss, lists, seed, threads, costs)
         self._gains = np.ascontiguousarray(gains[lists.arrangement])
         self._scale = lists.weights_of(gains)
 
     def _results(self, scores: Floats, held: Floats, step: int) -> tuple[Floats, Floats, F64]:
+        """Return gradient, hessian and values at the scores, for the rankings drawn in a step."""
         if isinstance(self.loss, YetiLoss):
             return self._neighbour_pairs(self.loss, scores, held, step)
         from tautrank.losses._sampled_kernel import policy_gradients

@@ -51,6 +51,7 @@ class SmoothNDCG(Loss):
         return self._searched | {"temperature": ("float", 0.1, 10.0, "log")}
 
     def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective:
+        """Return the objective of checked lists."""
         return _SmoothObjective(self, lists, seed, threads)
 
 
@@ -127,6 +128,7 @@ class _SmoothObjective(Objective):
         self._scale = lists.weights_of(self._gains)
 
     def _results(self, scores: Floats, held: Floats, step: int) -> tuple[Floats, Floats, F64]:
+        """Return gradient, hessian and values at noisy scores."""
         from tautrank.losses._smooth_ndcg_kernel import approximate_ranks, sorted_gains
 
         loss, lists = self.loss, self.lists

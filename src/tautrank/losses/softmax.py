@@ -78,6 +78,7 @@ class SoftmaxLoss(Loss):
         return self.hessian != "neumann"
 
     def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective:
+        """Return the objective of checked lists."""
         return _SoftmaxObjective(self, lists, seed, threads)
 
     @abc.abstractmethod
@@ -229,6 +230,7 @@ class _SoftmaxObjective(Objective):
         return targets, sums
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
+        """Return gradient and hessian at noisy scores."""
         from tautrank.losses import _softmax_kernel as kernel
 
         codes = {"diagonal": kernel.DIAGONAL, "neumann": kernel.NEUMANN, "exact": kernel.EXACT}
@@ -242,6 +244,7 @@ class _SoftmaxObjective(Objective):
         return grad, hess
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
+        """Return the value of each query at the scores; targets are those of ``held``."""
         from tautrank.losses._softmax_kernel import softmax_values
 
         targets, weights = self._targets(held, step)
@@ -262,7 +265,8 @@ class _SoftmaxObjective(Objective):
 
         weights = self.lists.weights
         if self.lists.propensities is not None:
-            weights = weights * (self._unit * sums / (self._mean_earned or 1.0))
+            mean_earned = self._mean_earned or 1.0
+            weights = weights * (self._unit * sums / mean_earned)
         return targets, weights
 
     def _uniform_targets(self, scores: Floats, step: int) -> tuple[Floats, F64]:

@@ -177,6 +177,7 @@ class SoftRank(Loss):
         return super().is_random or self.estimator == "ccs"
 
     def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective:
+        """Return the objective of checked lists."""
         if self.estimator == "exact":
             return _ExactObjective(self, lists, seed, threads)
         return _SmoothedSoftRank(self.sampled, lists, seed, threads)
@@ -220,6 +221,7 @@ class _ExactObjective(Objective):
         self._scale = np.where(n_with_gain > 0, lists.weights, 0.0)
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
+        """Return gradient and hessian at noisy scores."""
         grad = np.zeros_like(scores)
         hess = np.zeros_like(scores)
         self._compute(scores, np.zeros(self.lists.sizes.size), grad, hess)
@@ -228,6 +230,7 @@ class _ExactObjective(Objective):
         return grad, hess
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
+        """Return the value of each query at noisy scores."""
         values = np.zeros(self.lists.sizes.size)
         no_derivatives = np.zeros(0, scores.dtype)
         self._compute(scores, values, no_derivatives, no_derivatives)
@@ -278,6 +281,7 @@ class _SmoothedSoftRank(SmoothedObjective):
     """The estimate of SoftRank's gradient; its value is one minus the smoothed metric."""
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
+        """Return the value of each query at noisy scores."""
         # The smoothed value is the metric with a minus sign.
         return self._scale + super()._values(scores, held, step)
 
@@ -304,8 +308,8 @@ def discount_powers(n: int, discount: str, tolerance: float, group: int) -> F64:
     """
     # All low ranks, and of the others as many as matter.
     low_ranks = np.arange(min(n, 200))
-    spaced_ranks = np.rint(np.geomspace(1, n, 800)).astype(np.int64) - 1
-    ranks = np.unique(np.concatenate((low_ranks, spaced_ranks)))
+    spaced_ranks = np.rint(np.geomspace(1, n, 800)).astype(np.int64)
+    ranks = np.unique(np.concatenate((low_ranks, spaced_ranks - 1)))
     discounts = discount_values(n + 1, discount)
     goal = discounts[ranks]
     steps = discounts[ranks + 1] - goal

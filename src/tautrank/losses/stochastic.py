@@ -275,6 +275,7 @@ class SmoothedLoss(Loss):
         return self.mu
 
     def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective:
+        """Return the objective of checked lists."""
         return SmoothedObjective(self, lists, seed, threads)
 
 
@@ -392,6 +393,7 @@ class SmoothedObjective(Objective):
         return draws, self._options[scores.dtype]
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
+        """Return the estimates of gradient and hessian at the scores, for the noise of a step."""
         from tautrank.losses._smoothing_kernel import finish_queries
 
         loss, kernels = self.loss, self._kernels
@@ -410,6 +412,7 @@ class SmoothedObjective(Objective):
         return grad, hess
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
+        """Return the negated metric of each query, the mean over the noise of a step."""
         draws, options = self._draws_and_options(scores, step)
         return self._filled_values(self._kernels.values, draws, options)
 

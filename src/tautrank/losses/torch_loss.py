@@ -376,10 +376,9 @@ def _offsets(scores: Tensor, lengths: Tensor | None, offsets: Tensor | None) -> 
         offsets = _offsets_of_sizes(sizes.reshape(-1))
     offsets = _tensor("offsets", offsets, scores, whole_numbers=True).reshape(-1)
     n_divided = int(offsets[-1]) if offsets.numel() else 0
-    is_division = (
-        n_divided == scores.numel() and int(offsets[0]) == 0 and bool((offsets.diff() >= 0).all())
-    )
-    if not is_division:
+    takes_all = n_divided == scores.numel() and int(offsets[0]) == 0
+    never_falls = bool((offsets.diff() >= 0).all())
+    if not takes_all or not never_falls:
         name = "offsets" if lengths is None else "lengths"
         raise DataError(
             f"{name}: found a division of {n_divided} documents; expected one of"
