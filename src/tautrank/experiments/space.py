@@ -14,8 +14,7 @@ import json
 import math
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
@@ -59,21 +58,21 @@ class Choice:
     def __post_init__(self) -> None:
         if not self.values:
             raise OptionError(f"found a choice of nothing; expected {_EXPECTED}")
-        for i, value in enumerate(self.values):
-            is_plain = value is None or isinstance(value, bool | int | str)
-            if not is_plain and not (isinstance(value, float) and math.isfinite(value)):
+        for index, value in enumerate(self.values):
+            if not _is_plain(value):
                 raise OptionError(
                     f"found {value!r} to choose; expected numbers, text, true, false or none"
                 )
             # By ==, under which 1, 1.0 and True are the same value.
-            if value in self.values[:i]:
+            if value in self.values[:index]:
                 raise OptionError(
                     f"found {value!r} twice to choose from; expected every value once"
                 )
 
     def draw(self, rng: np.random.Generator) -> Any:
         """Draw one value."""
-        return self.values[int(rng.integers(len(self.values)))]
+        index = int(rng.integers(len(self.values)))
+        return self.values[index]
 
     def probes(self) -> tuple[Any, ...]:
         """Return values to check a parameter with: all of them."""
@@ -82,6 +81,13 @@ class Choice:
     def to_plain(self) -> list[Any]:
         """Return the range as JSON can hold it; `read_range` reads it back."""
         return ["choice", *self.values]
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether JSON can hold a value, and a shell show it."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, bool | int | str)
 
 
 @dataclass(frozen=True)
@@ -102,25 +108,23 @@ class Uniform:
     log: bool = False
 
     _kind: ClassVar[str] = "float"
+    _numbers: ClassVar[str] = "finite numbers"
     _types: ClassVar[tuple[type, ...]] = (int, float)
     _largest: ClassVar[float] = sys.float_info.max
 
     def __post_init__(self) -> None:
         for end in (self.low, self.high):
-            if (
-                isinstance(end, bool)
-                or not isinstance(end, self._types)
-                or not abs(end) <= self._largest
-            ):
-                numbers = "finite numbers" if float in self._types else "whole numbers"
-                raise OptionError(f"found {end!r} as an end of the range; expected {numbers}")
+            is_number = isinstance(end, self._types) and not isinstance(end, bool)
+            if not is_number or not abs(end) <= self._largest:  # NaN is not below anything
+                raise OptionError(f"found {end!r} as an end of the range; expected {self._numbers}")
         if self.low > self.high:
             raise OptionError(
                 f"found a range from {self.low} to {self.high}; expected the lower end first"
             )
         if self.low == self.high:
             raise OptionError(
-                f"found a range from {self.low} to itself; expected two ends, or ('choice', {self.low})"
+                f"found a range from {self.low} to itself;"
+                f" expected two ends, or ('choice', {self.low})"
             )
         if self.log and self.low <= 0:
             raise OptionError(
@@ -129,15 +133,17 @@ class Uniform:
 
     def draw(self, rng: np.random.Generator) -> float:
         """Draw one number."""
-        if self.log:
-            return float(math.exp(rng.uniform(math.log(self.low), math.log(self.high))))
-        return float(rng.uniform(self.low, self.high))
+        if not self.log:
+            return float(rng.uniform(self.low, self.high))
+        logarithm = rng.uniform(math.log(self.low), math.log(self.high))
+        return float(math.exp(logarithm))
 
     def probes(self) -> tuple[Any, ...]:
         """Return values to check a parameter with: both ends, and a number between them that is not
         whole.
         """
-        return self.low, self.low + (self.high - self.low) / math.e, self.high
+        between = self.low + (self.high - self.low) / math.e
+        return self.low, between, self.high
 
     def to_plain(self) -> list[Any]:
         """Return the range as JSON can hold it; `read_range` reads it back.
@@ -145,7 +151,10 @@ class Uniform:
         >>> WholeNumber(4, 64, log=True).to_plain()
         ['int', 4, 64, 'log']
         """
-        return [self._kind, self.low, self.high, *(["log"] if self.log else [])]
+        plain: list[Any] = [self._kind, self.low, self.high]
+        if self.log:
+            plain.append("log")
+        return plain
 
 
 class WholeNumber(Uniform):
@@ -161,12 +170,14 @@ class WholeNumber(Uniform):
     """
 
     _kind = "int"
+    _numbers = "whole numbers"
     _types = (int,)
     _largest = 2**53 - 1
 
     def draw(self, rng: np.random.Generator) -> int:
         """Draw one number."""
-        return math.floor(Uniform(self.low, self.high + 1, self.log).draw(rng))
+        number = Uniform(self.low, self.high + 1, self.log).draw(rng)
+        return math.floor(number)
 
     def probes(self) -> tuple[Any, ...]:
         """Return values to check a parameter with: both ends."""
@@ -181,8 +192,8 @@ _KINDS: Mapping[str, Callable[..., Dimension]] = {
     "float": Uniform,
     "int": WholeNumber,
 }
-# Names that scikit-learn and LightGBM share; `Engine.translate_parameters` translates them for the other
-# tools.
+# Names that scikit-learn and LightGBM share; `Engine.translate_parameters` translates them for the
+# other tools.
 TREE_SPACE: Mapping[str, Choice] = {
     "learning_rate": Choice((0.02, 0.03, 0.05, 0.08, 0.12, 0.2)),
     "num_leaves": Choice((4, 7, 15, 31, 63)),
@@ -249,18 +260,19 @@ class Search:
         # Each dimension has its own random numbers, so that a further range of one system changes
         # no other draw.
         streams = {name: np.random.default_rng((*seed, crc32(name.encode()))) for name in space}
-        return [
-            {name: dimension.draw(streams[name]) for name, dimension in space.items()}
-            for _ in range(n)
-        ]
+        configurations = []
+        for _ in range(n):
+            values = {name: dimension.draw(streams[name]) for name, dimension in space.items()}
+            configurations.append(values)
+        return configurations
 
 
-def read_range(name: str, given: Any) -> Dimension:
+def read_range(name: str, written: Any) -> Dimension:
     """Read a range that a user wrote; the error for one that cannot be used names the parameter.
 
     Args:
         name: The parameter that the range is for.
-        given: The range as described above, a tuple or a list.
+        written: The range as described above, a tuple or a list.
 
     >>> read_range("learning_rate", ("float", 0.01, 0.3, "log"))
     Uniform(low=0.01, high=0.3, log=True)
@@ -268,33 +280,43 @@ def read_range(name: str, given: Any) -> Dimension:
     Traceback (most recent call last):
     tautrank.errors.OptionError: num_leaves: found a range from 63 to 7; expected the lower end first
     """
-    if isinstance(given, Choice | Uniform):
-        return given
-    kind, *rest = given if isinstance(given, list | tuple) and given else [None]
-    if isinstance(kind, str):
-        choice(f"kind of range for {name},", kind, _KINDS)
+    if isinstance(written, Choice | Uniform):
+        return written
+    is_list = isinstance(written, list | tuple) and len(written) > 0
+    if is_list and isinstance(written[0], str):
+        choice(f"kind of range for {name},", written[0], _KINDS)
         try:
-            if kind == "choice":
-                return Choice(tuple(rest))
-            if len(rest) > 1 and rest[2:] in ([], ["log"]):
-                return _KINDS[kind](*rest[:2], log=len(rest) == 3)
+            dimension = _range_of_kind(written[0], list(written[1:]))
         except OptionError as error:
             raise OptionError(f"{name}: {error}") from None
-    raise OptionError(f"{name}: found {given!r}; expected {_EXPECTED}")
+        if dimension is not None:
+            return dimension
+    raise OptionError(f"{name}: found {written!r}; expected {_EXPECTED}")
 
 
-def read_space(given: Mapping[str, Any]) -> Space:
+def _range_of_kind(kind: str, values: list[Any]) -> Dimension | None:
+    """Return the range of a kind that is known; None if it needs other values."""
+    if kind == "choice":
+        return Choice(tuple(values))
+    has_log = values[2:] == ["log"]
+    if len(values) == 2 or (len(values) == 3 and has_log):
+        low, high = values[:2]
+        return _KINDS[kind](low, high, log=has_log)
+    return None
+
+
+def read_space(written: Mapping[str, Any]) -> Space:
     """Read a space that a user wrote.
 
     Args:
-        given: The ranges by name.
+        written: The ranges by name.
 
     >>> read_space({"num_leaves": ("int", 4, 64, "log")})
     {'num_leaves': WholeNumber(low=4, high=64, log=True)}
     """
-    if not given:
+    if not written:
         raise OptionError("space: found nothing in it; expected at least one range")
-    return {str(name): read_range(str(name), value) for name, value in given.items()}
+    return {str(name): read_range(str(name), value) for name, value in written.items()}
 
 
 def space_named_or_in_file(text: str) -> str | Space:
@@ -312,28 +334,37 @@ def space_named_or_in_file(text: str) -> str | Space:
     if text in SPACES:
         return text
     if not Path(text).is_file() and not text.endswith(".json"):
-        raise OptionError(f"{str(unknown('space', text, SPACES))[:-1]}; or a JSON file)")
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in pairs]
-        for name in names:
-            if names.count(name) > 1:
-                raise DataError(f"{text}: found '{name}' twice; expected every name once")
-        return dict(pairs)
+        sentence = str(unknown("space", text, SPACES))
+        raise OptionError(f"{sentence.removesuffix(')')}; or a JSON file)")
 
     try:
-        with opened(text, "a JSON file of ranges by name") as file:
-            content = json.load(file, object_pairs_hook=once)
-        if not isinstance(content, dict):
-            expected = 'an object such as {"num_leaves": ["int", 4, 64]}'
-            raise DataError(f"{text}: found something else; expected {expected}")
-        return read_space(content)
+        return _space_in_file(text)
     except json.JSONDecodeError as error:
         raise DataError(
             f"{text}: is not JSON ({error}); expected an object of ranges by name"
         ) from None
     except OptionError as error:
         raise OptionError(f"{text}: {error}") from None
+
+
+def _space_in_file(file: str) -> Space:
+    """Return the space in a JSON file, in which every name is there once."""
+
+    def without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in pairs]
+        for name in names:
+            if names.count(name) > 1:
+                raise DataError(f"{file}: found '{name}' twice; expected every name once")
+        return dict(pairs)
+
+    with opened(file, "a JSON file of ranges by name") as stream:
+        content = json.load(stream, object_pairs_hook=without_doubles)
+    if not isinstance(content, dict):
+        raise DataError(
+            f"{file}: found something else;"
+            ' expected an object such as {"num_leaves": ["int", 4, 64]}'
+        )
+    return read_space(content)
 
 
 # Parameters that are not searched, and what to do instead.
@@ -371,38 +402,50 @@ def spaces_of(
     Traceback (most recent call last):
     tautrank.errors.OptionError: unknown parameter of ndcg-loss2++: 'loss.nu'; did you mean 'loss.mu'? (known: ...)
     """
-    read = [read_loss(loss) for loss in losses]
+    read_losses = [read_loss(loss) for loss in losses]
     if isinstance(space, Mapping):
-        given = read_space(space)
-        _check_names(given, read)
-        found = [
-            {name: one for name, one in given.items() if _applies(loss, name, one, fixed)}
-            for loss in read
-        ]
+        spaces = _spaces_of_user(read_losses, read_space(space), fixed)
     elif space is None or isinstance(space, str):
-        make = SPACES[choice("space", space or "default", SPACES)]
-        found = [
-            {name: one for name, one in make(loss).items() if _is_free(loss, name, one, fixed)}
-            for loss in read
-        ]
+        spaces = _spaces_by_name(read_losses, space or "default", fixed)
     else:
         raise OptionError(f"space: found {space!r}; expected a name, or ranges by name")
-    # Sorted, so that what is drawn does not depend on the order in which a space was written.
-    found = [dict(sorted(own.items())) for own in found]
-    if len(read) == 1 and not found[0]:
+    if len(read_losses) == 1 and not spaces[0]:
         raise OptionError(
-            f"space: found nothing to change in {read[0]}; expected a range of what is not fixed"
+            f"space: found nothing to change in {read_losses[0]};"
+            " expected a range of what is not fixed"
         )
-    return found
+    # Sorted, so that what is drawn does not depend on the order in which a space was written.
+    return [dict(sorted(space_of_loss.items())) for space_of_loss in spaces]
 
 
-def _parameters(loss: AnyLoss) -> dict[str, Any]:
+def _spaces_of_user(
+    losses: Sequence[AnyLoss], space: Space, fixed: Mapping[str, Any]
+) -> list[Space]:
+    """Return the part of a user's space that applies to each loss; a wrong name is an error."""
+    _check_names(space, losses)
+    spaces = []
+    for loss in losses:
+        names = [name for name in space if _applies(loss, name, space[name], fixed)]
+        spaces.append({name: space[name] for name in names})
+    return spaces
+
+
+def _spaces_by_name(losses: Sequence[AnyLoss], name: str, fixed: Mapping[str, Any]) -> list[Space]:
+    """Return a space that has a name for each loss, without what is fixed."""
+    make_space = SPACES[choice("space", name, SPACES)]
+    spaces = []
+    for loss in losses:
+        space = make_space(loss)
+        names = [name for name in space if _is_free(loss, name, space[name], fixed)]
+        spaces.append({name: space[name] for name in names})
+    return spaces
+
+
+def _defaults_of(loss: AnyLoss) -> dict[str, Any]:
     """Return the parameters of a loss and their defaults; a tool's own objective has none here."""
-    return (
-        {}
-        if not isinstance(loss, Loss)
-        else {field.name: field.default for field in dataclasses.fields(loss)}
-    )
+    if not isinstance(loss, Loss):
+        return {}
+    return {field.name: field.default for field in dataclasses.fields(loss)}
 
 
 def parameters_of(configuration: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
@@ -418,22 +461,23 @@ def parameters_of(configuration: Mapping[str, Any], fixed: Mapping[str, Any]) ->
     >>> parameters_of(tried, {"num_leaves": 7})
     {'loss': 'lambdarank(k=5)', 'num_leaves': 7, 'learning_rate': 0.2, 'langevin': Langevin(temperature=1e+09, ...)}
     """
-    parts: dict[str, dict[str, Any]] = defaultdict(dict)
+    values_by_part: dict[str, dict[str, Any]] = defaultdict(dict)
     for name, value in configuration.items():
-        part, _, rest = name.rpartition(".")
-        parts[part][rest] = value
-    loss = with_parameters(parts[""].pop("loss"), parts["loss"])
+        part, _, parameter = name.rpartition(".")
+        values_by_part[part][parameter] = value
+    of_ranker = values_by_part[""]
+    loss = with_parameters(of_ranker.pop("loss"), values_by_part["loss"])
     engine = engine_for(str(fixed.get("engine", DEFAULT_ENGINE)), read_loss(loss))
-    given = {"loss": loss, **fixed, **engine.translate_parameters(parts[""], fixed)}
-    if parts["langevin"]:
-        given["langevin"] = dataclasses.replace(
-            fixed.get("langevin") or Langevin(), **parts["langevin"]
-        )
-    return given
+    parameters = {"loss": loss, **fixed, **engine.translate_parameters(of_ranker, fixed)}
+    if values_by_part["langevin"]:
+        langevin = fixed.get("langevin") or Langevin()
+        parameters["langevin"] = dataclasses.replace(langevin, **values_by_part["langevin"])
+    return parameters
 
 
 def with_parameters(loss: str, parameters: Mapping[str, Any]) -> str:
-    """A loss as text, with some parameters set: those it has; a tool's own objective has none.
+    """Return a loss as text, with some parameters set: those it has; a tool's own objective has
+    none.
 
     Args:
         loss: what `Ranker` takes.
@@ -442,75 +486,84 @@ def with_parameters(loss: str, parameters: Mapping[str, Any]) -> str:
     >>> with_parameters("ndcg-loss2++(k=5)", {"mu": 10.0}), with_parameters("mse", {"mu": 10.0})
     ('ndcg-loss2++(k=5,mu=10)', 'mse')
     """
-    read = read_loss(loss)
-    known = _parameters(read)
-    return str(
-        dataclasses.replace(
-            read, **{name: value for name, value in parameters.items() if name in known}
-        )
-    )
+    read_value = read_loss(loss)
+    names = [name for name in parameters if name in _defaults_of(read_value)]
+    changed = dataclasses.replace(read_value, **{name: parameters[name] for name in names})
+    return str(changed)
 
 
 def _takes_langevin(loss: AnyLoss) -> bool:
-    return not isinstance(loss, NativeLoss) or engine_for(DEFAULT_ENGINE, loss).has_langevin
+    """Return whether a loss can be trained by Langevin boosting."""
+    if not isinstance(loss, NativeLoss):
+        return True
+    return engine_for(DEFAULT_ENGINE, loss).has_langevin
 
 
-def _is_free(loss: AnyLoss, name: str, one: Dimension, fixed: Mapping[str, Any]) -> bool:
+def _is_free(loss: AnyLoss, name: str, dimension: Dimension, fixed: Mapping[str, Any]) -> bool:
     """Return whether a range of a named space is to be searched: nothing else sets it, and the loss
     takes it.
     """
-    with suppress(OptionError):  # `mu`, for example, is refused with a metric that has no ties
-        return name.partition(".")[0] not in fixed and _applies(loss, name, one, fixed)
-    return False
+    if name.partition(".")[0] in fixed:
+        return False
+    try:
+        return _applies(loss, name, dimension, fixed)
+    except OptionError:  # `mu`, for example, is refused with a metric that has no ties
+        return False
 
 
-def _applies(loss: AnyLoss, name: str, given: Dimension, fixed: Mapping[str, Any]) -> bool:
+def _applies(loss: AnyLoss, name: str, dimension: Dimension, fixed: Mapping[str, Any]) -> bool:
     """Return whether a loss is trained with a parameter; raise an error if it is set elsewhere, or
     for wrong values.
-
-    The values of an engine's own parameters are left to the engine.
     """
     part, _, parameter = name.rpartition(".")
-    known = _parameters(loss)
-    if part and not (_takes_langevin(loss) if part == "langevin" else parameter in known):
+    defaults = _defaults_of(loss)
+    if part == "langevin" and not _takes_langevin(loss):
+        return False
+    if part not in ("", "langevin") and parameter not in defaults:
         return False
     if name in fixed:
         raise OptionError(f"{name}: found in the space and as a fixed parameter; expected it once")
-    if part == "loss" and getattr(loss, parameter) != known[parameter]:
+    if part == "loss" and getattr(loss, parameter) != defaults[parameter]:
         raise OptionError(f"{name}: found in the space and in {loss}; expected it once")
     try:
-        for value in given.probes():
-            if part == "langevin":
-                Langevin(**{parameter: value})
-            elif part == "loss":
-                dataclasses.replace(loss, **{parameter: value})
-            elif name in DEFAULTS:
-                Settings(**{name: value})
+        for value in dimension.probes():
+            _check_value(loss, part, parameter, value)
     except OptionError as error:
         raise OptionError(f"{part}.{error}" if part else str(error)) from None
     return True
 
 
-def _check_names(space: Space, losses: list[AnyLoss]) -> None:
-    of = losses[0] if len(losses) == 1 else "these losses"
-    langevin = _LANGEVIN if any(map(_takes_langevin, losses)) else ()
-    known = {
-        *DEFAULTS,
-        *langevin,
-        *(f"loss.{name}" for loss in losses for name in _parameters(loss)),
-    }
+def _check_value(loss: AnyLoss, part: str, parameter: str, value: Any) -> None:
+    """Raise an error for a value that a parameter cannot have.
+
+    The values of an engine's own parameters are left to the engine.
+    """
+    if part == "langevin":
+        Langevin(**{parameter: value})
+    elif part == "loss":
+        dataclasses.replace(loss, **{parameter: value})
+    elif parameter in DEFAULTS:
+        Settings(**{parameter: value})
+
+
+def _check_names(space: Space, losses: Sequence[AnyLoss]) -> None:
+    """Refuse names that no loss has, and what is the same for all trials."""
+    owner = losses[0] if len(losses) == 1 else "these losses"
+    allowed = set(DEFAULTS)
+    for loss in losses:
+        allowed.update(f"loss.{name}" for name in _defaults_of(loss))
+        if _takes_langevin(loss):
+            allowed.update(_LANGEVIN)
     for name in space:
         if name in _NOT_SEARCHED:
             raise OptionError(f"{name}: found in the space; expected {_NOT_SEARCHED[name]}")
         # The engine checks its own names, which have no dot.
         if "." in name:
-            choice(f"parameter of {of}:", name, known)
+            choice(f"parameter of {owner}:", name, allowed)
 
 
 def _tree_space(_: AnyLoss) -> Space:
-    """From the smallest to the largest value of `TREE_SPACE`; counts and rates on a logarithmic
-    scale.
-    """
+    """Return the ranges of `TREE_SPACE` as a whole; counts and rates on a logarithmic scale."""
     return {
         "learning_rate": Uniform(0.02, 0.2, log=True),
         "num_leaves": WholeNumber(4, 63, log=True),
@@ -522,28 +575,27 @@ def _tree_space(_: AnyLoss) -> Space:
 
 
 def _default_space(loss: AnyLoss) -> Space:
-    """The tree parameters, and those that the loss declares worth searching."""
+    """Return the tree parameters, and those that the loss declares worth searching."""
     space = _tree_space(loss)
     if isinstance(loss, Loss):
-        space |= {
-            f"loss.{name}": read_range(name, one) for name, one in loss.worth_searching.items()
-        }
+        for name, written in loss.worth_searching.items():
+            space[f"loss.{name}"] = read_range(name, written)
     return space
 
 
 def _stochasticrank_space(loss: AnyLoss) -> Space:
-    """The space of Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020, appendix F.
+    """Return the space of Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020, appendix F.
 
     The paper ran 500 random trials of 1000 trees. A depth there is as many leaves here as a
     CatBoost tree of that depth has.
     """
-    smoothed = isinstance(loss, SmoothedLoss)
     space: Space = {
         "learning_rate": Uniform(1e-3, 1.0, log=True),
         "num_leaves": Choice(tuple(2**depth for depth in (6, 7, 8, 9, 10))),
-        "reg_lambda": Choice((0.0,)) if smoothed else Uniform(0.1, 10.0, log=True),
+        "reg_lambda": Uniform(0.1, 10.0, log=True),
     }
-    if smoothed:
+    if isinstance(loss, SmoothedLoss):
+        space["reg_lambda"] = Choice((0.0,))
         space["langevin.shrink_rate"] = Uniform(1e-5, 1e-2, log=True)
         space["langevin.temperature"] = Uniform(1e8, 1e11, log=True)
     if isinstance(loss, StochasticRank):
