@@ -90,15 +90,20 @@ def compare(
     >>> [system.name for system in result.systems]
     ['mse', 'listnet']
     """
-    for name, part in (
-        ("train", train),
-        ("valid", train if valid is None else valid),
-        ("test", test),
-    ):
-        checked_data(name, part)
-    declared = comparison(losses, metrics, repeats, vary, tune, baseline, parameters)
+    for name, part in (("train", train), ("valid", valid), ("test", test)):
+        is_held_out = name == "valid" and part is None
+        if not is_held_out:
+            checked_data(name, part)
     return compare_splits(
-        declared, [Splits(train, valid, test)], seed, alpha, pairs, store, n_jobs, workers, progress
+        comparison(losses, metrics, repeats, vary, tune, baseline, parameters),
+        [Splits(train, valid, test)],
+        seed=seed,
+        alpha=alpha,
+        pairs=pairs,
+        store=store,
+        n_jobs=n_jobs,
+        workers=workers,
+        progress=progress,
     )
 
 
@@ -119,13 +124,9 @@ def comparison(
     """
     if not losses:
         raise OptionError("losses: found none; expected at least one, such as 'lambdarank'")
-    systems = (
-        loss if isinstance(loss, str | System) else str(read_loss(loss))
-        for loss in one_or_more(losses)
-    )
     return Experiment(
-        systems=tuple(System(each) if isinstance(each, str) else each for each in systems),
-        metrics=tuple(str(metric(m)) for m in one_or_more(metrics)),
+        systems=tuple(_as_system(loss) for loss in one_or_more(losses)),
+        metrics=tuple(str(metric(name)) for name in one_or_more(metrics)),
         parameters={**DEFAULTS, **(parameters or {})},
         trials=whole("repeats", repeats, 1),
         configurations=whole("tune", tune, 0),
@@ -135,9 +136,19 @@ def comparison(
     )
 
 
+def _as_system(loss: Any) -> System:
+    """Return what is compared: a system as it is, or one of a loss without parameters."""
+    if isinstance(loss, System):
+        return loss
+    if isinstance(loss, str):
+        return System(loss)
+    return System(str(read_loss(loss)))
+
+
 def compare_splits(
     declared: Experiment,
     splits: Sequence[Splits],
+    *,
     seed: int = 0,
     alpha: float = 0.05,
     pairs: str = "baseline",
@@ -155,11 +166,20 @@ def compare_splits(
     """
     choice("pairs", pairs, ("baseline", "all"))
     if workers is None:
-        size = sum(part.n_documents * part.n_features for part in splits[0] if part is not None)
-        workers = job_count(n_jobs) if size < _SMALL else 1
-    chosen, source = choose_workers(workers), DataSource((MEMORY,), held=tuple(splits))
+        workers = job_count(n_jobs) if _is_small(splits[0]) else 1
+    run = choose_workers(workers)
+    source = DataSource((MEMORY,), held=tuple(splits))
     plan = Plan.of(declared, source, seed=seed)
+    path = None if store is None else Path(store)
     bar = show_progress("trainings") if progress is None else nullcontext(progress)
-    with Store(None if store is None else Path(store), kind="comparison") as opened, bar as shown:
-        run_waiting(plan, opened, chosen, shown, threads=max(1, job_count(n_jobs) // workers))
-        return TrainedComparison(**FinishedTrials(plan, opened).fields(), alpha=alpha, pairs=pairs)
+    with Store(path, kind="comparison") as opened, bar as shown_progress:
+        threads = max(1, job_count(n_jobs) // workers)
+        run_waiting(plan, opened, run, shown_progress, threads=threads)
+        values = FinishedTrials(plan, opened).fields()
+        return TrainedComparison(**values, alpha=alpha, pairs=pairs)
+
+
+def _is_small(splits: Splits) -> bool:
+    """Return whether trainings are faster side by side than one after the other."""
+    parts = [part for part in splits if part is not None]
+    return sum(part.n_documents * part.n_features for part in parts) < _SMALL

@@ -84,14 +84,8 @@ def compare_runs(
     if like == "trec_eval":
         remarks.append(_remark_on_trec_eval(judged_runs))
 
-    values = {}
-    for system, runs_of_system in runs_by_system.items():
-        for number, name in enumerate(map(str, checked_metrics)):
-            values[PLAIN, system, name] = [
-                evaluated[label].values[number][answered] for label in runs_of_system
-            ]
     given_runs = GivenRuns(
-        labels={system: tuple(runs_of_system) for system, runs_of_system in runs_by_system.items()},
+        labels={system: tuple(labels) for system, labels in runs_by_system.items()},
         are_files=all(map(_is_path, _each_run(runs_by_system))),
         judgments=os.fspath(judged) if _is_path(judged) else None,
         metrics=tuple(map(str, checked_metrics)),
@@ -100,7 +94,7 @@ def compare_runs(
     )
     return RunComparison(
         runs=given_runs,
-        values=values,
+        values=_values_by_cell(runs_by_system, evaluated, answered, given_runs.metrics),
         n_done=sum(map(len, runs_by_system.values())),
         alpha=alpha,
         pairs=pairs,
@@ -121,6 +115,22 @@ def _evaluated(judged_run: Judged, metrics: Sequence[Metric], like: str | None) 
         judged_run = judged_run.for_trec_eval()
     values = [metric.per_query(judged_run.scores, judged_run.lists) for metric in metrics]
     return _EvaluatedRun(judged_run, values)
+
+
+def _values_by_cell(
+    runs_by_system: Mapping[str, Mapping[str, Any]],
+    evaluated: Mapping[str, _EvaluatedRun],
+    answered: Bools,
+    metric_names: Sequence[str],
+) -> dict[tuple[str, str, str], list[F64]]:
+    """Return the values of each system on each metric: an array per run, a value per query."""
+    values = {}
+    for system, runs_of_system in runs_by_system.items():
+        for number, name in enumerate(metric_names):
+            values[PLAIN, system, name] = [
+                evaluated[label].values[number][answered] for label in runs_of_system
+            ]
+    return values
 
 
 def _checked_runs(runs: Any) -> dict[str, dict[str, Any]]:

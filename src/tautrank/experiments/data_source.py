@@ -42,12 +42,16 @@ class DataSource:
     held: tuple[Splits, ...] = field(default=(), repr=False, compare=False)
 
     def folds(self) -> list[int]:
-        """The numbers of the folds of a folder, or of the splits in memory; [1] for other data."""
+        """Return the numbers of the folds of a folder, or of the splits in memory; [1] for other
+        data.
+        """
         if self.fold is not None:
             return [self.fold]
         if self.held:
             return list(range(1, len(self.held) + 1))
-        return (list_folds(self.given[0]) if Path(self.given[0]).is_dir() else []) or [1]
+        if Path(self.given[0]).is_dir():
+            return list_folds(self.given[0]) or [1]
+        return [1]
 
     def read(self, fold: int = 1) -> RankingData | Splits | None:
         """Return the data as it comes, in one piece or in three parts; None for ``none``.
@@ -57,25 +61,32 @@ class DataSource:
         """
         if self.held:
             return self.held[fold - 1]
-        text, paths = self.given[0], [Path(path) for path in self.given]
-        if len(paths) > 1:
-            parts = same_columns([read(path) for path in paths], paths)
-            return Splits(parts[0], parts[1] if len(parts) == 3 else None, parts[-1])
-        if text == NONE:
+        if len(self.given) > 1:
+            return _read_files([Path(path) for path in self.given])
+        name = self.given[0]
+        if name == NONE:
             return None
-        if text == FIVE_DOCUMENTS:
+        if name == FIVE_DOCUMENTS:
             return five_documents()
-        if text.startswith(f"{SIMULATED}:"):
-            made: RankingData = simulate_web_search(**_simulation(text))
-            return made
-        return read_folder(text, fold) if paths[0].is_dir() else read(paths[0])
+        if name.startswith(f"{SIMULATED}:"):
+            simulated: RankingData = simulate_web_search(**_simulation(name))
+            return simulated
+        path = Path(name)
+        return read_folder(name, fold) if path.is_dir() else read(path)
 
 
-def read_source(given: str | Sequence[str], fold: int | None = None) -> DataSource:
+def _read_files(paths: Sequence[Path]) -> Splits:
+    """Return the training and test data, and the validation data if there is a file between."""
+    parts = same_columns([read(path) for path in paths], paths)
+    valid = parts[1] if len(parts) == 3 else None
+    return Splits(parts[0], valid, parts[-1])
+
+
+def read_source(names: str | Sequence[str], fold: int | None = None) -> DataSource:
     """Check the name of some data before anything is read.
 
     Args:
-        given: one name, or several files.
+        names: one name, or several files.
         fold: the only fold (or set) of a folder to use; None for all.
 
     >>> read_source("simulated:mslr:200").folds()
@@ -84,24 +95,34 @@ def read_source(given: str | Sequence[str], fold: int | None = None) -> DataSour
     Traceback (most recent call last):
     tautrank.errors.OptionError: unknown shape of simulated data 'mlsr'; did you mean 'mslr'? (known: mslr, simple, ...)
     """
-    texts = (given,) if isinstance(given, str) else tuple(given)
-    if fold is not None and not (len(texts) == 1 and Path(texts[0]).expanduser().is_dir()):
+    texts = (names,) if isinstance(names, str) else tuple(names)
+    is_one_folder = len(texts) == 1 and Path(texts[0]).expanduser().is_dir()
+    if fold is not None and not is_one_folder:
         raise OptionError(
             f"--fold: found {fold} for {', '.join(texts)}; expected a folder with folds"
         )
     if not 1 <= len(texts) <= 3:
-        expected = f"{_EXAMPLE}, or training, validation and test files"
-        raise OptionError(f"--data: found {len(texts)} names; expected {expected}")
-    is_simulated = texts[0].partition(":")[0] == SIMULATED
-    if len(texts) == 1 and (is_simulated or texts[0] in (NONE, FIVE_DOCUMENTS)):
-        if is_simulated:
-            _simulation(texts[0])
+        raise OptionError(
+            f"--data: found {len(texts)} names;"
+            f" expected {_EXAMPLE}, or training, validation and test files"
+        )
+    if len(texts) == 1 and _is_made(texts[0]):
         return DataSource(texts)
-    paths = [Path(text).expanduser() for text in texts]
-    for text, path in zip(texts, paths, strict=True):
+    paths = []
+    for text in texts:
+        path = Path(text).expanduser()
         if not path.exists():
             raise DataError(_not_there(text, path))
-    return DataSource(tuple(str(path.resolve()) for path in paths), fold)
+        paths.append(str(path.resolve()))
+    return DataSource(tuple(paths), fold)
+
+
+def _is_made(name: str) -> bool:
+    """Return whether a name is that of synthetic data, or of none; its parameters are checked."""
+    if name.partition(":")[0] == SIMULATED:
+        _simulation(name)
+        return True
+    return name in (NONE, FIVE_DOCUMENTS)
 
 
 def fingerprint_of(data: RankingData | Splits | None) -> str:
@@ -115,36 +136,40 @@ def fingerprint_of(data: RankingData | Splits | None) -> str:
     """
     if data is None:
         return NONE
-    return content_key(data if isinstance(data, Splits) else Splits(data, None, data.subset([])))
+    if isinstance(data, RankingData):
+        data = Splits(data, None, data.subset([]))
+    return content_key(data)
 
 
 def _simulation(text: str) -> dict[str, Any]:
-    """The arguments of `simulate_web_search` in ``simulated:mslr:200,seed=1``."""
-    where = f"--data: found '{text}'; expected simulated:SHAPE:QUERIES, such as simulated:mslr:200"
-    shape, colon, rest = text.partition(":")[2].partition(":")
+    """Return the arguments of `simulate_web_search` in ``simulated:mslr:200,seed=1``."""
+    wrong = f"--data: found '{text}'; expected simulated:SHAPE:QUERIES, such as simulated:mslr:200"
+    shape, colon, size_and_options = text.partition(":")[2].partition(":")
     if shape:
         choice("shape of simulated data", shape, SHAPES)
-    number, *options = rest.split(",")
-    if not colon or not number.isdecimal() or int(number) < 1:
-        raise OptionError(where)
-    given: dict[str, Any] = {"n_queries": int(number), "like": SHAPES[shape]}
+    size, *options = size_and_options.split(",")
+    if not colon or not size.isdecimal() or int(size) < 1:
+        raise OptionError(wrong)
+    arguments: dict[str, Any] = {"n_queries": int(size), "like": SHAPES[shape]}
     for option in options:
         name, _, value = option.partition("=")
         choice("parameter of simulated data", name, ("seed", "n_features", "mean_length", "noise"))
         try:
-            given[name] = json.loads(value)
+            arguments[name] = json.loads(value)
         except ValueError:
-            raise OptionError(f"{where} (followed by ,{name}=NUMBER)") from None
-    return given
+            raise OptionError(f"{wrong} (followed by ,{name}=NUMBER)") from None
+    return arguments
 
 
 def _not_there(text: str, path: Path) -> str:
+    """Return the sentence about data that is not there, with a name that is close to it."""
     word = text.partition(":")[0]
-    beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-    words = difflib.get_close_matches(word.lower(), (SIMULATED, FIVE_DOCUMENTS), n=1)
-    guesses = [f"{known}{text[len(word) :]}" for known in words]
-    guesses += [
-        str(path.parent / name) for name in difflib.get_close_matches(path.name, beside, n=1)
-    ]
+    guesses = []
+    for name in difflib.get_close_matches(word.lower(), (SIMULATED, FIVE_DOCUMENTS), n=1):
+        guesses.append(name + text.removeprefix(word))
+    if path.parent.is_dir():
+        neighbours = [neighbour.name for neighbour in path.parent.iterdir()]
+        for name in difflib.get_close_matches(path.name, neighbours, n=1):
+            guesses.append(str(path.parent / name))
     hint = f"; did you mean '{guesses[0]}'?" if guesses else ""
     return f"--data: found no file or folder '{text}'{hint}; expected {_EXAMPLE}"

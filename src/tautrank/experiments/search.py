@@ -224,26 +224,26 @@ def _checked_losses(loss: Any) -> tuple[str, ...]:
 
 def _loss_text(loss: Any) -> str:
     """Return the loss as text, which files and other processes need."""
-    read = read_loss(loss)
-    if isinstance(loss, Loss) and read_loss(str(loss)) != read:
+    value = read_loss(loss)
+    if isinstance(loss, Loss) and read_loss(str(loss)) != value:
         raise OptionError(
             f"loss: found {loss}, which does not read back from its text; expected one that does"
         )
-    return str(read)
+    return str(value)
 
 
 def _metric_text(name: str | Metric) -> str:
     """Return the metric as text, which files and other processes need."""
-    read = metric(name)
+    value = metric(name)
     try:
-        reads_back = metric(str(read)) == read
+        reads_back = metric(str(value)) == value
     except OptionError:
         reads_back = False
     if not reads_back:
         raise OptionError(
-            f"metric: found {read}, which does not read back from its text; expected one that does"
+            f"metric: found {value}, which does not read back from its text; expected one that does"
         )
-    return str(read)
+    return str(value)
 
 
 def _check_parameters(experiment: Experiment) -> None:

@@ -106,12 +106,9 @@ class Store:
         self, path: Path | None, meta: Mapping[str, str] | None = None, *, kind: str = ""
     ) -> None:
         self.path = path
-        if path is not None and path.is_dir():
-            found = "a folder, as earlier versions kept finished trainings in"
-            raise DataError(f"{path}: found {found}; expected a file, such as tautrank-results.db")
-        if path is not None and not path.parent.is_dir():
-            raise DataError(f"{path}: its folder does not exist; expected a folder that does")
-        is_new = path is None or not path.exists() or not path.stat().st_size
+        if path is not None:
+            _check_place(path)
+        is_new = path is None or not path.exists() or path.stat().st_size == 0
         with _naming(path):
             self._connection = sqlite3.connect(
                 path or ":memory:", timeout=_SECONDS, isolation_level=None
@@ -126,6 +123,7 @@ class Store:
             raise
 
     def _make(self, meta: Mapping[str, str]) -> None:
+        """Write the tables of a new file, and what it says about itself."""
         with _naming(self.path), self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
             # An empty file may be what a killed process left: it is as good as none, but others may
@@ -137,22 +135,27 @@ class Store:
             self._connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
 
     def _check(self, kind: str) -> None:
+        """Refuse a file that is no store, one of another format, and one of another kind."""
         with _naming(self.path):
             if self._pragma("application_id") != _APPLICATION:
                 raise DataError(
                     f"{self.path}: is not a store of trials; expected one that tautrank made {_OLD}"
                 )
-            if (version := self._pragma("user_version")) != FORMAT:
+            version = self._pragma("user_version")
+            if version != FORMAT:
                 raise DataError(f"{self.path}: is a store of format {version}; expected {FORMAT}")
         meta = self.meta
-        found = meta.get("kind", "study" if "study" in meta else "")
-        if kind and found != kind:
+        default_kind = "study" if "study" in meta else ""
+        stored_kind = meta.get("kind", default_kind)
+        if kind and stored_kind != kind:
             raise DataError(
-                f"{self.path}: is the store of a {found or 'different kind'}; expected one of a {kind}"
+                f"{self.path}: is the store of a {stored_kind or 'different kind'};"
+                f" expected one of a {kind}"
             )
 
     def _pragma(self, name: str) -> Any:
-        return self._connection.execute(f"PRAGMA {name}").fetchone()[0]
+        (value,) = self._connection.execute(f"PRAGMA {name}").fetchone()
+        return value
 
     @property
     def meta(self) -> dict[str, str]:
@@ -206,9 +209,11 @@ class Store:
         Returns:
             Whether it was new.
         """
-        what = (trial.key, trial.number, canonical(trial.spec), outcome.status)
         row = (
-            *what,
+            trial.key,
+            trial.number,
+            canonical(trial.spec),
+            outcome.status,
             outcome.result or None,
             outcome.error or None,
             outcome.seconds,
@@ -216,18 +221,18 @@ class Store:
             _now(),
         )
         with _naming(self.path):
-            return self._connection.execute(_RECORD, (*row, trial.key)).rowcount > 0
+            cursor = self._connection.execute(_RECORD, (*row, trial.key))
+            return cursor.rowcount > 0
 
     def finished(self) -> Iterator[tuple[Trial, TrialOutcome]]:
         """Every finished trial, in the order of its number."""
-        rows = self._rows(
-            "SELECT number, key, spec, status, result, error, seconds, host FROM trials ORDER BY number"
+        query = (
+            "SELECT number, key, spec, status, result, error, seconds, host"
+            " FROM trials ORDER BY number"
         )
-        for number, key, spec, status, result, error, seconds, host in rows:
-            yield (
-                Trial(number, key, json.loads(spec)),
-                TrialOutcome(status, result or "", error or "", seconds, host),
-            )
+        for number, key, spec, status, result, error, seconds, host in self._rows(query):
+            trial = Trial(number, key, json.loads(spec))
+            yield trial, TrialOutcome(status, result or "", error or "", seconds, host)
 
     def _rows(self, query: str) -> Iterator[Any]:
         with _naming(self.path):
@@ -245,23 +250,36 @@ class Store:
         self.close()
 
 
+def _check_place(path: Path) -> None:
+    """Refuse a folder, and a file in a folder that is not there."""
+    if path.is_dir():
+        raise DataError(
+            f"{path}: found a folder, as earlier versions kept finished trainings in;"
+            " expected a file, such as tautrank-results.db"
+        )
+    if not path.parent.is_dir():
+        raise DataError(f"{path}: its folder does not exist; expected a folder that does")
+
+
 @contextmanager
 def _naming(path: Path | None) -> Iterator[None]:
     """Turn SQLite's errors into a sentence that names the file."""
     try:
         yield
     except sqlite3.Error as error:
-        found = str(error)
-        sentence = f"cannot be read or written ({found})"
-        if "full" in found:
-            sentence = (
-                "the disk is full; expected room for one more trial (every finished trial is kept)"
-            )
-        elif "not a database" in found or "malformed" in found:
-            sentence = f"is not a whole SQLite file ({found}); expected a store of trials {_OLD}"
-        elif "locked" in found:
-            sentence = f"was in use by another process for {_SECONDS:g} s; expected it free"
+        sentence = _sentence_of(str(error))
         raise DataError(f"{path or 'the store in memory'}: {sentence}") from None
+
+
+def _sentence_of(message: str) -> str:
+    """Return what a message of SQLite means for the user."""
+    if "full" in message:
+        return "the disk is full; expected room for one more trial (every finished trial is kept)"
+    if "not a database" in message or "malformed" in message:
+        return f"is not a whole SQLite file ({message}); expected a store of trials {_OLD}"
+    if "locked" in message:
+        return f"was in use by another process for {_SECONDS:g} s; expected it free"
+    return f"cannot be read or written ({message})"
 
 
 def _now() -> str:
