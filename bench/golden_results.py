@@ -74,7 +74,7 @@ def _plans(quick: bool) -> Cases:
     for name in list(papers.CATALOGUE)[:2] if quick else papers.CATALOGUE:
         study = papers.find_study(name)
         data = study.data or "simulated:simple:10,n_features=16,mean_length=5"
-        trials = make_plan(study, data, budget=papers.Budget(trials=2)).trials()
+        trials = make_plan(study, data, budget=papers.Budget(2)).trials()
         specs = [{**trial.spec, "tautrank": "any"} for trial in trials]
         yield f"plan of {name}", [json.dumps(spec, sort_keys=True) for spec in specs]
         yield f"titles of {name}", [trial.title for trial in trials]
@@ -130,7 +130,7 @@ def _search(store: Path) -> Any:
 
 def _study(store: Path) -> Any:
     papers = importlib.import_module("tautrank.papers")
-    budget = papers.Budget(trials=2, trees=3)
+    budget = papers.Budget(2, trees=3)
     data = "simulated:mslr:20,mean_length=20"
     return papers.run_study(papers.find_study("xe-table1"), data, store=store, budget=budget)
 

@@ -101,7 +101,7 @@ class StudyRun:
             "--fold 1",
         ]
         words = words if self.folds else words[:2]
-        budget = {"trials": self.trials, "configs": self.configurations, "trees": self.trees}
+        budget = {"repeats": self.trials, "configs": self.configurations, "trees": self.trees}
         return " ".join(
             filter(
                 None, [*words, *(f"--{name} {n}" for name, n in budget.items() if n is not None)]
@@ -122,7 +122,7 @@ def _on(data: str, runs: dict[str, StudyRun]) -> tuple[StudyRun, ...]:
 
 
 def _own_data(study: str) -> StudyRun:
-    return StudyRun(study, trials=find_study(study).trials)
+    return StudyRun(study, trials=find_study(study).repeats)
 
 
 def _budgets(trials: int) -> dict[str, StudyRun]:

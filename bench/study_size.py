@@ -35,7 +35,7 @@ def trial() -> dict[str, float]:
     from tautrank.papers.catalogue import find_study
     from tautrank.papers.plan import make_plan
 
-    budget = Budget(trials=1, trees=_TREES)
+    budget = Budget(repeats=1, trees=_TREES)
     plan = make_plan(
         find_study(_STUDY), _DATA, budget=budget, recipe="web30k", n_jobs=job_count(None)
     )

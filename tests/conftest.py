@@ -65,7 +65,7 @@ def ran():
         if name not in done:
             study = find_study(name)
             data = "" if study.data in ("none", "five-documents") else QUERIES
-            done[name] = run_study(study, data, budget=Budget(trials=2, configurations=0, trees=2))
+            done[name] = run_study(study, data, budget=Budget(repeats=2, configurations=0, trees=2))
         return done[name]
 
     return run

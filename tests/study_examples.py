@@ -42,7 +42,7 @@ TINY = Study(
         Condition("noisy", 0.4, (Change("perturb-labels", {"probability": 0.4}),)),
     ),
     axis="share of wrong labels",
-    trials=3,
+    repeats=3,
     trees=3,
     parameters={"num_leaves": 4, "min_data_in_leaf": 5, "early_stopping_rounds": 2},
     recipes=(Recipe("web30k", "Web30K", printed=(Printed("mse", "ndcg@5", 0.4, "clean"),)),),
@@ -55,7 +55,7 @@ WITH_A_FAILURE = replace(
     systems=(System("mse"), System("listnet", parameters={"num_leaves": 1})),
 )
 
-SMALL = Budget(trials=2, trees=2)
+SMALL = Budget(repeats=2, trees=2)
 
 
 def comparison_of(values, metrics=("ndcg@5",), systems=None, held=(), **found):
@@ -93,7 +93,7 @@ def filled(study, values, trials=4, data=DATA, failing=(), error="went wrong", n
     per query.
     """
     store = StudyStore(
-        None, make_plan(study, data, budget=Budget(trials=trials)), "typed <b>by</b> hand"
+        None, make_plan(study, data, budget=Budget(repeats=trials)), "typed <b>by</b> hand"
     )
     for trial in store.plan.trials():
         place = tuple(trial.spec[name] for name in ("condition", "system", "trial"))

@@ -120,7 +120,7 @@ def test_study_is_resumed(store: Path) -> None:
     trials_before = finished_trials(store)
 
     result = run_study(
-        find_study("xe-table1"), "data.txt", store=store, budget=Budget(trials=1, trees=2)
+        find_study("xe-table1"), "data.txt", store=store, budget=Budget(repeats=1, trees=2)
     )
 
     assert len(trials_before) == 3

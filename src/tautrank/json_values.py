@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from tautrank.errors import DataError, OptionError
 
 _CLASS = "="
+_STORED_NAME = "stored name"
 _CLASSES: dict[str, type[Any]] = {}
 
 
@@ -50,6 +51,15 @@ def declare(module: str) -> None:
             _CLASSES[cls.__name__] = cls
 
 
+def stored_as(name: str) -> dict[str, str]:
+    """Return the metadata of a dataclass's field that files have under another name.
+
+    Args:
+        name: the name in files.
+    """
+    return {_STORED_NAME: name}
+
+
 def to_json(value: Any, name: str = "value") -> Any:
     """Turn a value into what JSON can hold: NaN becomes null, arrays and tuples become lists.
 
@@ -81,9 +91,15 @@ def to_json(value: Any, name: str = "value") -> Any:
             f"{name}: found {value!r}; expected what a file can hold: numbers, text, None, lists"
         )
     content = {_CLASS: class_name}
-    for field in dataclasses.fields(value):
-        content[field.name] = to_json(getattr(value, field.name), f"{name}.{field.name}")
+    for field_name, stored_name in _stored_names(type(value)).items():
+        content[stored_name] = to_json(getattr(value, field_name), f"{name}.{field_name}")
     return content
+
+
+def _stored_names(cls: type[Any]) -> dict[str, str]:
+    """Return what files call each field of a dataclass."""
+    fields = dataclasses.fields(cls)
+    return {field.name: field.metadata.get(_STORED_NAME, field.name) for field in fields}
 
 
 def _json_number(value: float, name: str) -> float | None:
@@ -112,18 +128,17 @@ def from_json(value: Any) -> Any:
     if class_name is None:
         return content
     cls = _CLASSES.get(str(class_name))
-    if cls is None or not _has_fields(cls, content):
+    stored_names = _stored_names(cls) if cls is not None else {}
+    if cls is None or not set(content) <= set(stored_names.values()):
         raise DataError(
             f"found the declaration '{class_name}'; "
             "expected one that this version of tautrank knows"
         )
-    return cls(**content)
-
-
-def _has_fields(cls: type[Any], names: Iterable[str]) -> bool:
-    """Return whether a dataclass has fields of these names."""
-    fields = {field.name for field in dataclasses.fields(cls)}
-    return fields.issuperset(names)
+    fields = {}
+    for field_name, stored_name in stored_names.items():
+        if stored_name in content:
+            fields[field_name] = content[stored_name]
+    return cls(**fields)
 
 
 def canonical(value: Any) -> str:

@@ -38,7 +38,7 @@ CUTS = {
     "train": ["--trees", "2", "--jobs", "1"],
     "compare": ["--trees", "2", "--repeats", "2", "--workers", "1", "--jobs", "1"],
     "tune": ["--trials", "2", "--trees", "2", "--jobs", "1"],
-    "study run": ["--trials", "1", "--trees", "2", "--workers", "1"],
+    "study run": ["--repeats", "1", "--trees", "2", "--workers", "1"],
     "study resume": ["--workers", "1"],
     "theory check": ["--queries", "4"],
 }

@@ -142,7 +142,7 @@ def typed(*words: str) -> None:
         raise Said
 
 
-STUDY = ("study", "run", "xe-table1", "--trials", "1", "--trees", "1", "--workers", "1", "--data")
+STUDY = ("study", "run", "xe-table1", "--repeats", "1", "--trees", "1", "--workers", "1", "--data")
 
 
 def study_on_other_data() -> None:

@@ -71,8 +71,8 @@ WRONG = [
     ("study run xe-table1", "--data: found none; expected a folder, a file, or "),
     ("study run xe-table1 --data simulated:mslr", "--data: found 'simulated:mslr'; expected"),
     (
-        f"study run xe-table1 {DATA} --trials 0",
-        "trials: found 0; expected a whole number of at least 1",
+        f"study run xe-table1 {DATA} --repeats 0",
+        "repeats: found 0; expected a whole number of at least 1",
     ),
     (f"study run xe-table1 {DATA} --configs -1", "configurations: found -1; expected"),
     (

@@ -14,7 +14,7 @@ from tests.command_line import interrupt, run
 from tests.study_examples import content
 
 DATA = "simulated:mslr:30,mean_length=10"
-SMALL = "--trials 2 --trees 2 --workers 1"
+SMALL = "--repeats 2 --trees 2 --workers 1"
 RUN = f"study run xe-table1 --data {DATA} {SMALL} --store"
 
 

@@ -316,7 +316,7 @@ def test_what_is_no_store_of_comparisons_is_refused(parts, tmp_path):
         match="found a folder, as earlier versions kept finished trainings in; expected a",
     ):
         tr.compare(*parts, store=tmp_path, **options)
-    run_study(TINY, DATA, store=tmp_path / "study.db", budget=Budget(trials=1, trees=1))
+    run_study(TINY, DATA, store=tmp_path / "study.db", budget=Budget(repeats=1, trees=1))
     with pytest.raises(DataError, match="is the store of a study; expected one of a comparison"):
         tr.compare(*parts, store=tmp_path / "study.db", **options)
 

@@ -27,16 +27,16 @@ def test_a_condition_sets_parameters_of_the_losses_that_have_them():
 
 
 def test_all_systems_and_conditions_of_a_trial_share_seed_and_queries():
-    plan = make_plan(TINY, DATA, budget=Budget(trials=3))
+    plan = make_plan(TINY, DATA, budget=Budget(repeats=3))
     seeds = {}
     for trial in plan.trials():
         seeds.setdefault(trial.spec["trial"], set()).add(trial.spec["seed"])
     assert all(len(found) == 1 for found in seeds.values())
     assert len(set.union(*seeds.values())) == 3
-    other = make_plan(TINY, DATA, budget=Budget(trials=3), seed=1)
+    other = make_plan(TINY, DATA, budget=Budget(repeats=3), seed=1)
     assert not {t.key for t in plan.trials()} & {t.key for t in other.trials()}
 
 
 def test_more_trials_begin_with_the_fewer():
-    few, many = (make_plan(TINY, DATA, budget=Budget(trials=n)).trials() for n in (2, 4))
+    few, many = (make_plan(TINY, DATA, budget=Budget(repeats=n)).trials() for n in (2, 4))
     assert [t.key for t in few] == [t.key for t in many[: len(few)]]

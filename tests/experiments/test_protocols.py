@@ -55,7 +55,7 @@ def test_folds_of_a_folder_are_the_trials(tmp_path):
     for i, part in enumerate(parts, 1):
         tr.data.write_letor(part, tmp_path / f"S{i}.txt")
     plan = make_plan(
-        replace(TINY, protocol=OwnFolds()), str(tmp_path), budget=Budget(trials=6, trees=1)
+        replace(TINY, protocol=OwnFolds()), str(tmp_path), budget=Budget(repeats=6, trees=1)
     )
     assert [fold for fold, _ in plan.fingerprints] == [1, 2, 3, 4, 5]
     assert [t.spec["data"]["fold"] for t in plan.trials()[::4]] == [1, 2, 3, 4, 5, 1]

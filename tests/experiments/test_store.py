@@ -25,7 +25,7 @@ from tautrank.papers.store import StudyStore
 from tests.recorded_progress import RecordedProgress
 from tests.study_examples import DATA, SMALL, TINY, WITH_A_FAILURE, content, finished
 
-MANY = Budget(trials=8, trees=2)
+MANY = Budget(repeats=8, trees=2)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_a_finished_store_is_one_file_that_knows_what_it_holds(clean):
     with StudyStore(clean) as store:
         meta = store.meta
         assert store.plan.study == TINY
-        assert store.plan.budget == Budget(trials=8, configurations=0, trees=2)
+        assert store.plan.budget == Budget(repeats=8, configurations=0, trees=2)
     assert meta["study"] == "tiny"
     assert meta["tautrank"] == tr.__version__
     assert meta["data"] == DATA
@@ -60,7 +60,7 @@ def test_more_trials_go_on_with_those_that_are_there(clean, tmp_path):
     run_study(TINY, DATA, store=path, budget=MANY, progress=progress)
     assert progress.updates == [(32, 32, "")]
     assert content(path) == content(clean)
-    assert result.plan.budget.trials == 8
+    assert result.plan.budget.repeats == 8
     assert [row for row in content(path) if row in began] == began
     assert read_results(path).to_dict()["cells"] == read_results(clean).to_dict()["cells"]
 
@@ -201,7 +201,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path, clean):
         ({"study": replace(TINY, version=2)}, "holds version 1 of 'tiny', not 2"),
         ({"study": replace(TINY, metrics=("ndcg@5",))}, "holds 'tiny' declared otherwise"),
         ({"data": DATA.replace("seed=3", "seed=4")}, "holds trials on other data"),
-        ({"budget": SMALL}, "holds a plan with trials = 8, not 2"),
+        ({"budget": SMALL}, "holds a plan with repeats = 8, not 2"),
         ({"seed": 1}, "holds a plan with seed = 0, not 1"),
         ({"n_jobs": 2}, "holds a plan with n_jobs = 1, not 2"),
     ],

@@ -63,7 +63,7 @@ def test_search_takes_the_best_by_validation():
         parameters={"min_data_in_leaf": 5},
         systems=(System("mse"), System("listnet")),
     )
-    budget = Budget(trials=1, configurations=4, trees=4)
+    budget = Budget(repeats=1, configurations=4, trees=4)
     for number, name in ((0, "mse"), (1, "listnet")):
         spec = trial_of(study, number, budget=budget).spec
         found = run_trial(spec)
@@ -88,7 +88,7 @@ def test_other_parts_and_curves_are_recorded():
         curves=("valid", "train"),
         parameters={"min_data_in_leaf": 5},
     )
-    found = run_trial(trial_of(study, budget=Budget(trials=1, trees=7)).spec)
+    found = run_trial(trial_of(study, budget=Budget(repeats=1, trees=7)).spec)
     assert set(found["means"]) == {"test", "train", "valid"}
     assert len(found["curves"]["valid"]) == len(found["curves"]["train"]) == found["trees"] == 7
     assert found["curves"]["valid"][-1] == pytest.approx(found["valid"])
@@ -111,7 +111,7 @@ def test_a_measurement_needs_no_data():
         claim="c",
         systems=(measured,),
         metrics=metrics,
-        trials=2,
+        repeats=2,
     )
     result = run_study(study)
     from tautrank.theory.gamma import jensen_clouds

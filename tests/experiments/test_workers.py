@@ -36,7 +36,7 @@ from tests import dying_workers
 from tests.recorded_progress import RecordedProgress
 from tests.study_examples import DATA, TINY, content
 
-BUDGET = Budget(trials=3, trees=2)
+BUDGET = Budget(repeats=3, trees=2)
 TRAININGS = 12
 
 
@@ -130,7 +130,7 @@ def test_workers_die_with_a_killed_runner_and_the_store_goes_on(clean, tmp_path)
         "            print(*(child.pid for child in multiprocessing.active_children()), flush=True)\n"
         "            os.kill(os.getpid(), 9)\n"
         "if __name__ == '__main__':\n"
-        f"    run_study(TINY, DATA, store={str(path)!r}, budget=Budget(trials=3, trees=2), workers=2, progress=Killing())\n"
+        f"    run_study(TINY, DATA, store={str(path)!r}, budget=Budget(repeats=3, trees=2), workers=2, progress=Killing())\n"
     )
     places = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}

@@ -629,7 +629,7 @@ def test_a_study_of_ones_own_loss(
         systems=(System("lambdarank"), System("quick")),
         metrics=("ndcg@5",),
         protocol=Resampling(0.6, 0.2, 0.2),
-        trials=2,
+        repeats=2,
         trees=2,
     )
     data, store = "simulated:simple:20,n_features=16,mean_length=8", tmp_path / "mine.db"

@@ -112,7 +112,7 @@ def test_a_declaration_says_everything(study: Study) -> None:
     assert study.note.endswith(".")
     assert "  " not in study.note
     assert study.claims, "nothing to judge"
-    assert study.trials > 1 or study.configurations, "one training without a search says little"
+    assert study.repeats > 1 or study.configurations, "one training without a search says little"
     assert bool(study.axis) == any(condition.value is not None for condition in study.conditions)
     known = {*PUBLISHED, OTHER_DATA, "five-documents"}
     assert {recipe.data for recipe in study.recipes} <= known
@@ -189,7 +189,7 @@ def test_conditions_build_on_any_data(study: Study) -> None:
 def test_every_recipe_gives_definite_trainings(study: Study) -> None:
     for recipe in [recipe.data for recipe in study.recipes] or [""]:
         data = study.data or "simulated:simple:10,n_features=16,mean_length=5"
-        plan = make_plan(study, data, budget=Budget(trials=1), recipe=recipe)
+        plan = make_plan(study, data, budget=Budget(repeats=1), recipe=recipe)
         assert (
             len({trial.key for trial in plan.trials()})
             == plan.size
@@ -337,7 +337,7 @@ def test_parameters_that_papers_print() -> None:
             study,
             "simulated:simple:6,n_features=16,mean_length=4",
             recipe=data,
-            budget=Budget(trials=1),
+            budget=Budget(repeats=1),
         )
         found = [
             t.spec
@@ -428,7 +428,7 @@ def few_queries(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def smallest(study: Study, data: Path) -> StudyResult:
-    budget = Budget(trials=2, trees=3, configurations=min(study.configurations, 2))
+    budget = Budget(repeats=2, trees=3, configurations=min(study.configurations, 2))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tr.TautrankWarning)
         return run_study(
@@ -461,7 +461,7 @@ def test_every_study_runs_to_the_end(study: Study, few_queries: Path) -> None:
 def test_every_study_can_be_searched(study: Study, few_queries: Path) -> None:
     """What is searched replaces what the recipe says, under whatever name LightGBM knows it."""
     plan = make_plan(
-        study, study.data or str(few_queries), budget=Budget(trials=1, trees=2, configurations=1)
+        study, study.data or str(few_queries), budget=Budget(repeats=1, trees=2, configurations=1)
     )
     result = run_trial(plan.trials()[-1].spec)
     assert set(result["configuration"]) == set(
@@ -474,7 +474,7 @@ def test_a_claim_of_curves_is_about_their_best_so_far(few_queries: Path) -> None
         xe_ndcg.FIGURE2, parameters={**xe_ndcg.FIGURE2.parameters, "early_stopping_rounds": 6}
     )
     trees = 30
-    result = run_study(stopped, str(few_queries), budget=Budget(trials=3, trees=trees))
+    result = run_study(stopped, str(few_queries), budget=Budget(repeats=3, trees=trees))
     curves = [result.curves[PLAIN, system, "valid"] for system in ("xendcg", "lambdamart")]
     assert any(len(curve) < trees for curve in curves[0] + curves[1]), "nothing was stopped early"
     assert any(min(np.diff(curve)) < 0 for curve in curves[0] + curves[1]), "nothing ever got worse"
@@ -515,7 +515,7 @@ def test_claims_name_parts_that_are_judged() -> None:
 
 
 def test_the_first_trial_has_the_published_parts(few_queries: Path) -> None:
-    plan = make_plan(softmax_binary.TABLE1, str(few_queries), budget=Budget(trials=3))
+    plan = make_plan(softmax_binary.TABLE1, str(few_queries), budget=Budget(repeats=3))
 
     data = plan.data.read()
     protocol = softmax_binary.TABLE1.protocol
@@ -568,7 +568,7 @@ def tables() -> str:
                 study.claim,
                 ", ".join(study.system_names),
                 f"{study.axis}: {conditions}" if study.axis else conditions,
-                f"{study.trials}{searched}",
+                f"{study.repeats}{searched}",
                 printed,
             ]
             lines.append("| " + " | ".join(cells) + " |")
@@ -582,9 +582,9 @@ def test_docs_list_every_study() -> None:
 
 def test_a_varied_study_runs_but_its_store_is_not_resumed(tmp_path: Path) -> None:
     varied, store = replace(CATALOGUE["xe-figure1"], version=7), tmp_path / "varied.db"
-    assert run_study(varied, budget=Budget(trials=1)).n_done == 1
+    assert run_study(varied, budget=Budget(repeats=1)).n_done == 1
     for trials in (1, 2):
-        assert run_study(varied, store=store, budget=Budget(trials=trials)).n_done == trials
+        assert run_study(varied, store=store, budget=Budget(repeats=trials)).n_done == trials
     with (
         StudyStore(store) as opened,
         pytest.raises(DataError, match="holds version 7 of 'xe-figure1', this taut"),

@@ -20,7 +20,7 @@ def test_a_plan_survives_being_written_down():
     study = replace(
         TINY, systems=(System("mse", parameters={"langevin": tr.Langevin(1e3)}), System("listnet"))
     )
-    plan = make_plan(study, DATA, budget=Budget(trials=1), recipe="web30k")
+    plan = make_plan(study, DATA, budget=Budget(repeats=1), recipe="web30k")
     again = StudyPlan.from_plain(json.loads(canonical(plan.to_plain())))
     assert again == plan
     assert [t.key for t in again.trials()] == [t.key for t in plan.trials()]

@@ -54,7 +54,7 @@ def test_a_study_survives_being_written_down(study):
             {"recipes": (Recipe("a", "A", systems={"msee": {}}),)},
             "unknown system 'msee'; did you mean 'mse'?",
         ),
-        ({"trials": 0}, "trials: found 0; expected a whole number of at least 1"),
+        ({"repeats": 0}, "repeats: found 0; expected a whole number of at least 1"),
         ({"judged": ("train",)}, "judged: found ['train']; expected 'test'"),
         ({"curves": ("test",)}, "curves: found ['test']; expected 'train' or 'valid'"),
         ({"systems": (Measurement("jensen"), System("listnet"))}, "unknown "),

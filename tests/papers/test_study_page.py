@@ -153,7 +153,7 @@ def test_papers_numbers_stand_beside_those_found(name, ran):
     result = ran(name)
     study, recipe = result.plan.study, result.plan.used_recipe
     if name == "binary-table1":  # its first recipe is for other data, and prints nothing
-        result = run_study(study, QUERIES, budget=Budget(trials=1, trees=1), recipe="yahoo1")
+        result = run_study(study, QUERIES, budget=Budget(repeats=1, trees=1), recipe="yahoo1")
         recipe = result.plan.used_recipe
     rows = rows_shown(read(result), result)
     expected = {(p.condition, p.system, p.metric, p.part): p for p in recipe.printed}
@@ -265,7 +265,7 @@ def test_settings_say_seeds_versions_parameters_and_command(ran):
 
 def test_search_spaces_are_told():
     study = find_study("stochasticrank-table3")
-    result = run_study(study, QUERIES, budget=Budget(trials=1, configurations=1, trees=1))
+    result = run_study(study, QUERIES, budget=Budget(repeats=1, configurations=1, trees=1))
     row = read(result).table("What was trained")[-1]
     assert "langevin=Langevin(temperature=1e+08" in row["parameters"]["text"]
     assert "langevin.temperature=Uniform(low=100000000.0" in row["searched"]["text"]
@@ -299,16 +299,16 @@ def test_names_are_shown_as_they_are_and_failures_are_named():
 
 
 def test_unfinished_and_failed_studies_are_still_pages():
-    nothing = collect(StudyStore(None, make_plan(TINY, DATA, budget=Budget(trials=1))))
+    nothing = collect(StudyStore(None, make_plan(TINY, DATA, budget=Budget(repeats=1))))
     page = read(nothing)
     assert page.titles(2) == ["Answer", "Claims", "Results", "Settings", "Run it again"]
     assert nothing.answer() == ["0 of 4 trainings are done; all numbers are about these."]
     assert {key(row["ndcg@5"]) for row in page.table("ndcg@5")} == {None}
     for study in map(find_study, CATALOGUE):
         data = "" if study.data in ("none", "five-documents") else DATA
-        empty = collect(StudyStore(None, make_plan(study, data, budget=Budget(trials=2))))
+        empty = collect(StudyStore(None, make_plan(study, data, budget=Budget(repeats=2))))
         assert "Figures" not in read(empty).titles(2)
-    broken = run_study(WITH_A_FAILURE, DATA, budget=Budget(trials=2, trees=2))
+    broken = run_study(WITH_A_FAILURE, DATA, budget=Budget(repeats=2, trees=2))
     page = read(broken)
     assert len(page.table("Trials that failed")) == len(broken.failures) == 4
     assert key(page.table("ndcg@5")[1]["ndcg@5"]) is None
@@ -460,7 +460,7 @@ def test_clouds_bounds_and_guarantees_draw_what_was_measured(ran):
 def test_command_gives_the_same_trials_and_the_page(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     options = [
-        "--trials",
+        "--repeats",
         "1",
         "--trees",
         "2",
@@ -486,18 +486,18 @@ def test_command_gives_the_same_trials_and_the_page(tmp_path, capsys, monkeypatc
 
 
 def test_a_study_of_ones_own_is_run_again_in_python():
-    result = run_study(TINY, DATA, budget=Budget(trials=1, trees=2), seed=3)
+    result = run_study(TINY, DATA, budget=Budget(repeats=1, trees=2), seed=3)
     again = eval(python_call(result), {"run_study": run_study, "Budget": Budget, "study": TINY})
     assert again.to_dict()["cells"] == result.to_dict()["cells"]
     assert read(result).code[-1] == python_call(result)
     changed = replace(find_study("xe-figure1"), claim="Another claim")
-    declared = run_study(changed, budget=Budget(trials=1))
+    declared = run_study(changed, budget=Budget(repeats=1))
     assert read(declared).code[-1] == python_call(declared)
 
 
 def test_without_plotly_no_page_is_written(tmp_path, capsys, monkeypatch, tiny):
     store = tmp_path / "s.db"
-    run_study(find_study("xe-figure1"), store=store, budget=Budget(trials=1))
+    run_study(find_study("xe-figure1"), store=store, budget=Budget(repeats=1))
     monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
     code, out, err = run(capsys, "study", "report", store, "-o", tmp_path / "page.html")
     sentence = "figures in a page need Plotly; install it with: pip install 'tautrank[report]'"

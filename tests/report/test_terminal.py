@@ -33,7 +33,7 @@ COMMANDS = {
         "xe-figure2",
         "--data",
         "train.txt",
-        "--trials",
+        "--repeats",
         "1",
         "--trees",
         "3",

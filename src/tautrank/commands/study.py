@@ -90,7 +90,7 @@ def _tables_by_paper(studies: Sequence[Study]) -> dict[str, Table]:
             tables[paper] = Table(box=None, pad_edge=False, show_header=False)
             tables[paper].add_column(min_width=longest_name, no_wrap=True)
             tables[paper].add_column(overflow="fold")
-        n_runs = study.trials * len(study.conditions) * len(study.systems)
+        n_runs = study.repeats * len(study.conditions) * len(study.systems)
         kind = "measurements" if study.measures_only else "trainings"
         title = ": ".join([*place, study.title])
         tables[paper].add_row(study.name, f"{title} ({n_runs:,} {kind})")
@@ -102,7 +102,7 @@ def run(
     name: str = argument("Name of a study; see 'tautrank study list'.", shown="NAME"),
     data: list[str] | None = _DATA,
     store: Path | None = option("File that stores finished trials; default NAME.db."),
-    trials: int | None = option("Number of repetitions; default the paper's."),
+    repeats: int | None = option("Number of repetitions; default the paper's."),
     configs: int | None = option(
         "Number of configurations to choose from on validation data; 0 for no tuning."
     ),
@@ -121,10 +121,10 @@ def run(
 
     Example: tautrank study run xe-table1 --data MSLR-WEB30K
 
-    Example: tautrank study run xe-table1 --data simulated:mslr:200 --trials 5 --trees 50
+    Example: tautrank study run xe-table1 --data simulated:mslr:200 --repeats 5 --trees 50
     """
     study = find_study(name)
-    budget = Budget(trials, configs, trees)
+    budget = Budget(repeats, configs, trees)
     plan = make_plan(
         study, data or "", budget=budget, fold=fold, recipe=recipe, seed=seed, n_jobs=jobs
     )

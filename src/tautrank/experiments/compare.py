@@ -128,7 +128,7 @@ def comparison(
         systems=tuple(_as_system(loss) for loss in one_or_more(losses)),
         metrics=tuple(str(metric(name)) for name in one_or_more(metrics)),
         parameters={**DEFAULTS, **(parameters or {})},
-        trials=whole("repeats", repeats, 1),
+        repeats=whole("repeats", repeats, 1),
         configurations=whole("tune", tune, 0),
         protocol=GivenSplits(vary),
         curves=("valid",),

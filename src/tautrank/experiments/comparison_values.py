@@ -526,7 +526,7 @@ class PlannedValues(ComparisonValues):
     @property
     def n_repeats(self) -> int:
         """The number of trainings of each system."""
-        return self.plan.budget.trials or 1
+        return self.plan.budget.repeats or 1
 
     @property
     def varied(self) -> str:

@@ -119,7 +119,7 @@ class FinishedTrials:
         if not splits:
             sizes = [facts.n_queries for facts in self._facts if facts.n_queries]
             return protocol.overlap(sizes[0]) if sizes else 0.0
-        if self.plan.budget.trials == 1:
+        if self.plan.budget.repeats == 1:
             return 0.0
         return float(np.mean([protocol.overlap(part_sizes(split)) for split in splits]))
 

@@ -21,7 +21,7 @@ from tautrank.experiments.protocols import PARTS, GivenSplits, Protocol, Resampl
 from tautrank.experiments.space import Search, with_parameters
 from tautrank.experiments.store import Trial
 from tautrank.experiments.versions import results_version
-from tautrank.json_values import declare, digest, to_json
+from tautrank.json_values import declare, digest, stored_as, to_json
 from tautrank.losses.own_losses import own_losses
 from tautrank.metrics import metric
 from tautrank.names import name_of
@@ -111,17 +111,19 @@ class Budget:
     """How much of an experiment to run; what is None stays as the experiment declares it.
 
     Args:
-        trials: the number of repetitions.
-        configurations: how many are tried in each trial of each system; 0 takes the parameters as
+        repeats: the number of repetitions.
+        configurations: how many are tried in each training; 0 takes the parameters as
             they are.
         trees: the most trees of a model.
 
-    >>> Budget(trials=0)
+    >>> Budget(repeats=0)
     Traceback (most recent call last):
-    tautrank.errors.OptionError: trials: found 0; expected a whole number of at least 1
+    tautrank.errors.OptionError: repeats: found 0; expected a whole number of at least 1
     """
 
-    trials: int | None = field(default=None, metadata=checked_by(whole, least=1))
+    repeats: int | None = field(
+        default=None, metadata=checked_by(whole, least=1) | stored_as("trials")
+    )
     configurations: int | None = field(default=None, metadata=checked_by(whole, least=0))
     trees: int | None = field(default=None, metadata=checked_by(whole, least=1))
 
@@ -140,7 +142,7 @@ class Experiment:
             query.
         protocol: where a trial's queries come from.
         conditions: every system runs under each.
-        trials, configurations, trees: the budget; `trees` None leaves them to the parameters.
+        repeats, configurations, trees: the budget; `trees` None leaves them to the parameters.
         parameters: parameters of every `Ranker`.
         search: what configurations are drawn from.
         judged: the parts whose mean metrics are recorded: the test part always, ``"train"`` and
@@ -153,7 +155,7 @@ class Experiment:
     metrics: tuple[str, ...]
     protocol: Protocol = field(default_factory=Resampling)
     conditions: tuple[Condition, ...] = (Condition(),)
-    trials: int = 5
+    repeats: int = field(default=5, metadata=stored_as("trials"))
     trees: int | None = None
     configurations: int = 0
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -186,7 +188,7 @@ class Experiment:
         for name, example in examples.items():
             if not getattr(self, name):
                 raise OptionError(f"{name}: found none; expected at least one, such as {example}")
-        Budget(self.trials, self.configurations, self.trees)
+        Budget(self.repeats, self.configurations, self.trees)
         if "test" not in self.judged or not set(self.judged) <= set(PARTS):
             raise OptionError(
                 f"judged: found {list(self.judged)};"
@@ -312,7 +314,7 @@ class Plan:
         budget = experiment.planned(budget or Budget())
         all_folds = source.folds()
         used_folds = set()
-        for trial in range(budget.trials or 1):
+        for trial in range(budget.repeats or 1):
             used_folds.update(experiment.protocol.folds_of(trial, all_folds))
 
         fingerprints: list[tuple[int, str]] = []
@@ -366,7 +368,7 @@ class Plan:
         So a run that is stopped half-way has whole repetitions to compare.
         """
         trials: list[Trial] = []
-        for repeat in range(self.budget.trials or 1):
+        for repeat in range(self.budget.repeats or 1):
             places = product(
                 self.folds_of(repeat), self.study.conditions, range(len(self.study.systems))
             )

@@ -111,7 +111,7 @@ def declare_search(
         systems=tuple(System(text) for text in losses),
         metrics=(metric_text,),
         protocol=GivenSplits("seeds"),
-        trials=1,
+        repeats=1,
         parameters=parameters,
         search=Search(everyone={}, systems=dict(zip(losses, spaces, strict=True))),
     )

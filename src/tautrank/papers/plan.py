@@ -136,7 +136,7 @@ def make_plan(
 
     >>> from tautrank.papers.catalogue import find_study
     >>> study = find_study("xe-table1")
-    >>> plan = make_plan(study, "simulated:yahoo:20", budget=Budget(trials=2))
+    >>> plan = make_plan(study, "simulated:yahoo:20", budget=Budget(repeats=2))
     >>> plan.size, plan.recipe, plan.trials()[0].spec["parameters"]["num_leaves"]
     (6, 'yahoo1', 200)
     """

@@ -47,7 +47,7 @@ def run_study(
         progress: what is told how many trials are finished, and the title of the last one.
 
     >>> from tautrank.papers.catalogue import find_study
-    >>> budget = Budget(trials=2, trees=3)
+    >>> budget = Budget(repeats=2, trees=3)
     >>> result = run_study(find_study("xe-table1"), "simulated:mslr:20,mean_length=20", budget=budget)
     >>> len(result.cells), result.failures
     (6, ())

@@ -34,7 +34,7 @@ class StudyStore(Store):
 
     >>> from tautrank.papers import Budget, find_study
     >>> from tautrank.papers.plan import make_plan
-    >>> plan = make_plan(find_study("xe-table1"), "simulated:mslr:20,mean_length=5", budget=Budget(trials=1))
+    >>> plan = make_plan(find_study("xe-table1"), "simulated:mslr:20,mean_length=5", budget=Budget(repeats=1))
     >>> StudyStore(None, plan).counts()
     {'done': 0, 'failed': 0, 'planned': 3}
     """
@@ -157,13 +157,13 @@ def _plan_meta(plan: StudyPlan) -> dict[str, str]:
 
 
 def _is_longer(plan: StudyPlan, stored: StudyPlan) -> bool:
-    """Return whether a plan is the stored one with more trials: those that are there stay what they
+    """Return whether a plan is the stored one with more repeats: those that are there stay what they
     are.
     """
-    n_trials, n_stored = plan.budget.trials or 0, stored.budget.trials or 0
-    if n_trials <= n_stored or not set(stored.fingerprints) <= set(plan.fingerprints):
+    n_repeats, n_stored = plan.budget.repeats or 0, stored.budget.repeats or 0
+    if n_repeats <= n_stored or not set(stored.fingerprints) <= set(plan.fingerprints):
         return False
-    budget = replace(stored.budget, trials=n_trials)
+    budget = replace(stored.budget, repeats=n_repeats)
     extended = replace(stored, budget=budget, fingerprints=plan.fingerprints)
     return extended.key == plan.key
 

@@ -14,7 +14,7 @@ one:
 ...     systems=(System("listnet"), System("xendcg")),
 ...     metrics=("ndcg@5", "ndcg@10"),
 ...     claims=(Better(better="xendcg", worse="listnet", metric="ndcg@5"),),
-...     trials=100,
+...     repeats=100,
 ...     trees=500,
 ... )
 >>> study.protocol, study.baseline
@@ -59,7 +59,7 @@ from typing import Any
 from tautrank.arguments import check_fields, checked_by, choice
 from tautrank.errors import OptionError
 from tautrank.experiments.plan import PLAIN, Experiment, by_name
-from tautrank.json_values import declare
+from tautrank.json_values import declare, stored_as
 from tautrank.papers.claims import Claim
 from tautrank.significance.paired import fraction
 
@@ -155,7 +155,7 @@ class Study(Experiment):
         claim: what the paper says it shows, in one sentence.
         claims: what the numbers should show.
         axis: the meaning of the conditions' values, for a figure.
-        trials, trees, configurations: the paper's budget.
+        repeats, trees, configurations: the paper's budget.
         recipes: parameters and printed numbers by data set.
         test: the paper's own test.
         data: the data to use if the user names none, as in ``--data``; empty if there has to be
@@ -173,7 +173,7 @@ class Study(Experiment):
     claim: str
     claims: tuple[Claim, ...] = ()
     axis: str = ""
-    trials: int = 100
+    repeats: int = field(default=100, metadata=stored_as("trials"))
     trees: int = 500
     recipes: tuple[Recipe, ...] = ()
     test: PaperTest = field(default_factory=PaperTest)

@@ -108,7 +108,7 @@ def _mean_curves(
 ) -> Iterator[FigureSection]:
     """Draw the means of several series of cells, by the name of the series."""
     caption = f"{title} by {_axis(result)}: means over trials."
-    if result.plan.budget.trials != 1:
+    if result.plan.budget.repeats != 1:
         caption += (
             " Bands are 95 % confidence intervals as papers give them: as if trials were"
             " independent."
@@ -133,7 +133,7 @@ def _lead_curves(result: StudyValues, metrics: Sequence[str]) -> Iterator[Figure
         f"How far each system is ahead of {result.baseline} in {named}, in the trials both have"
         " finished."
     )
-    if result.plan.budget.trials != 1:
+    if result.plan.budget.repeats != 1:
         caption += f" Bands are 95 % confidence intervals over trials{widened(result.overlap)}"
         caption += (
             "; they say nothing about other test queries." if result.tests_same_queries else "."

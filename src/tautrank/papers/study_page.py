@@ -160,7 +160,7 @@ def command(result: StudyValues) -> str:
         "data": plan.data.given,
         "fold": plan.data.fold,
         "recipe": plan.recipe or None,
-        "trials": budget.trials,
+        "repeats": budget.repeats,
     }
     if not plan.study.measures_only:
         options |= {"configs": budget.configurations, "trees": budget.trees}

@@ -64,7 +64,7 @@ def _parameters_text(result: StudyValues) -> str:
 
 def _budget_text(result: StudyValues) -> str:
     budget, study = result.plan.budget, result.plan.study
-    text = f"{budget.trials} trials"
+    text = f"{budget.repeats} trials"
     if not study.measures_only:
         text += f", at most {budget.trees} trees"
     if budget.configurations:

@@ -25,7 +25,7 @@ def find_study(name: str) -> Study:
     Args:
         name: the name, as in `tautrank study list`.
 
-    >>> find_study("xe-table1").trials
+    >>> find_study("xe-table1").repeats
     100
     >>> find_study("xe-tabel1")
     Traceback (most recent call last):

@@ -39,7 +39,7 @@ SIGMA = declared(
     conditions=tuple(
         Condition(f"{sigma:g}", sigma, parameters={"sigma": sigma}) for sigma in _SIGMAS
     ),
-    trials=20,
+    repeats=20,
     data="none",
 )
 
@@ -68,6 +68,6 @@ LOSSES = declared(
         ),
     ),
     protocol=OnItself(),
-    trials=10,
+    repeats=10,
     data="simulated:mslr:200",
 )

@@ -53,7 +53,7 @@ _TABLE2 = {
 
 _TEST = PaperTest("paired-t", "queries")
 _study = partial(
-    declared, protocol=FixedParts(fold=1, redivide=True), trials=5, trees=1000, test=_TEST
+    declared, protocol=FixedParts(fold=1, redivide=True), repeats=5, trees=1000, test=_TEST
 )
 
 _FURTHER = ("arp-loss1", "arp-loss2", "ndcg-loss1")

@@ -29,7 +29,7 @@ TABLE1 = declared(
     ),
     protocol=FixedParts(fold=1, redivide=True),
     conditions=(Condition(_GRADED), Condition(_BINARY, changes=(Change("binarise", parts=PARTS),))),
-    trials=5,
+    repeats=5,
     parameters={"learning_rate": 0.1, "early_stopping_rounds": 30},
     recipes=(
         OTHERS,

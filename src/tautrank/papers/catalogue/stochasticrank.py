@@ -55,7 +55,7 @@ TABLE1 = declared(
         *each(Better, better="stochasticrank", worse=_STUCK, metric="ndcg@3"),
     ),
     protocol=OnItself(),
-    trials=10,
+    repeats=10,
     trees=1000,
     parameters=_FIVE_DOCUMENTS,
     search=Search(
@@ -83,7 +83,7 @@ _LANGEVIN = {"langevin": Langevin(temperature=1e8, shrink_rate=1e-4)}
 _TABLES: dict[str, Any] = {
     "version": 3,
     "parameters": _PARAMETERS,
-    "trials": 1,
+    "repeats": 1,
     "trees": 1000,
     "configurations": 500,
 }

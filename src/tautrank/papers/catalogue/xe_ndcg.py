@@ -62,14 +62,14 @@ FIGURE1 = declared(
     metrics=("gap-saved", "mean-gap", "smallest-gap", "mean-loss", "smallest-loss"),
     claims=(Reaches(system="jensen-clouds", metric="gap-saved", value=0.1, text=_STRETCHED),),
     protocol=OnItself(),
-    trials=20,
+    repeats=20,
     data="none",
 )
 
 _WIDER = "outperforms by a wider margin when the number of trees in the ensemble is small"
 
 FIGURE2 = _two_losses(
-    "xe-figure2", claims=(LeadsEarly(**_AHEAD, text=_WIDER),), trials=10, curves=("valid",)
+    "xe-figure2", claims=(LeadsEarly(**_AHEAD, text=_WIDER),), repeats=10, curves=("valid",)
 )
 
 
@@ -107,4 +107,4 @@ def _clicks(p: float) -> Change:
 
 _CLICKED = tuple(Condition(f"{p:g}", p, (_clicks(p),)) for p in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3))
 
-FIGURE4 = _degrading("xe-figure4", _CLICKED, trials=20)
+FIGURE4 = _degrading("xe-figure4", _CLICKED, repeats=20)
