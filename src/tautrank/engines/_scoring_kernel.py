@@ -93,6 +93,7 @@ class PackedTrees(NamedTuple):
 
 
 def _readonly(kind: str, n_dimensions: int = 1) -> Any:
+    """Return the type of an array in C order that is only read."""
     return types.Array(getattr(types, kind), n_dimensions, "C", readonly=True)
 
 

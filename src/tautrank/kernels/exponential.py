@@ -42,6 +42,7 @@ def exponential(x: Any) -> Any:
 
 @njit(error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _single(x: Any) -> Any:
+    """Return ``exp(x)`` of a float32 number; letters as in `exponential`."""
     t = min(max(np.float64(x) * _LOG2_E, -_LARGEST_POWER), _LARGEST_POWER)
     rounded = t + _ROUND
     f = t - (rounded - _ROUND)
@@ -62,4 +63,5 @@ def _single(x: Any) -> Any:
 
 @overload(exponential, strict=False, jit_options={"forceinline": True})
 def _compiled_exponential(x: Any) -> Any:
+    """Return what stands for `exponential` in compiled code."""
     return (lambda x: _single(x)) if x == types.float32 else (lambda x: math.exp(x))

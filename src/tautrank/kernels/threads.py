@@ -107,6 +107,7 @@ def run(task: Callable[[int, int], None], ranges: Sequence[Range], threads: int)
 
 @functools.cache
 def _shared_pool() -> ThreadPoolExecutor:
+    """Return the threads that all kernels of this process share."""
     return ThreadPoolExecutor(
         max_workers=max(64, os.cpu_count() or 1), thread_name_prefix="tautrank"
     )

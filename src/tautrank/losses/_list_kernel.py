@@ -50,6 +50,7 @@ def _of_list(held: Any, start: int, stop: int) -> tuple[Any, ...]:
 
 @overload(_of_list, strict=False)
 def _compiled_of_list(held: Any, start: int, stop: int) -> Any:
+    """Return what stands for `_of_list` in compiled code."""
     if held == types.none:
         return lambda held, start, stop: ()
     return lambda held, start, stop: (held[start:stop],)

@@ -62,6 +62,7 @@ def bell(d: Any) -> Any:
 
 @overload(bell)
 def _bell(d: Any) -> Any:
+    """Return what stands for `bell` in compiled code."""
     if d == types.float32:
 
         def single(d: Any) -> Any:
@@ -411,6 +412,7 @@ def kernels_for(sums: Callable[..., Any], moved: Callable[..., Any]) -> Kernels:
 
 @functools.lru_cache(maxsize=64)
 def _compiled_kernels(sums: Callable[..., Any], moved: Callable[..., Any]) -> Kernels:
+    """Return the kernels of a metric whose functions Numba compiled."""
     # What closes over a dispatcher cannot be kept from one process to the next.
     return _build(sums, moved, njit(nogil=True, cache=sums is selection_sums, error_model="numpy"))
 

@@ -74,30 +74,33 @@ def _rank_kernel(
     each along.
     """
     _, start, n, first, i, live = own_tile(tl.program_id(0), offsets, tile_lists, tile_starts, ROWS)
-    own = tl.load(values + start + i, live, 0.0)
+    row_values = tl.load(values + start + i, live, 0.0)
     count = tl.zeros([ROWS, COLUMNS], tl.float32)
     # Left of the rows an equal value comes before, right of them it does not.
     for j0 in range(0, tl.minimum(first, n), COLUMNS):
-        other = tl.load(values + start + j0 + tl.arange(0, COLUMNS))[None, :]
-        count += tl.where(other >= own[:, None], 1.0, 0.0)
+        column_values = tl.load(values + start + j0 + tl.arange(0, COLUMNS))[None, :]
+        count += tl.where(column_values >= row_values[:, None], 1.0, 0.0)
     for j0 in range(first + ROWS, n // COLUMNS * COLUMNS, COLUMNS):
-        other = tl.load(values + start + j0 + tl.arange(0, COLUMNS))[None, :]
-        count += tl.where(other > own[:, None], 1.0, 0.0)
+        column_values = tl.load(values + start + j0 + tl.arange(0, COLUMNS))[None, :]
+        count += tl.where(column_values > row_values[:, None], 1.0, 0.0)
     # The rows themselves, and what is left at the end of the list.
-    rest = tl.maximum(n // COLUMNS * COLUMNS, first + ROWS)
+    remainder = tl.maximum(n // COLUMNS * COLUMNS, first + ROWS)
     for j0 in range(first, first + ROWS + COLUMNS, COLUMNS):
-        j = tl.where(j0 < first + ROWS, j0, rest) + tl.arange(0, COLUMNS)
-        other = tl.load(values + start + j, j < n, 0.0)[None, :]
-        before = (other > own[:, None]) | ((other == own[:, None]) & (j[None, :] < i[:, None]))
+        j = tl.where(j0 < first + ROWS, j0, remainder) + tl.arange(0, COLUMNS)
+        column_values = tl.load(values + start + j, j < n, 0.0)[None, :]
+        before = (column_values > row_values[:, None]) | (
+            (column_values == row_values[:, None]) & (j[None, :] < i[:, None])
+        )
         count += tl.where(before & (j < n)[None, :], 1.0, 0.0)
     place = start + tl.sum(count, 1).to(tl.int32)
-    tl.store(sorted_values + place, own, live)
+    tl.store(sorted_values + place, row_values, live)
     tl.store(sorted_carried + place, tl.load(carried + start + i, live, 0.0), live)
     tl.store(target + place, tl.load(index + start + i, live, 0), live)
 
 
 @triton.jit
 def _sum_kernel(offsets, values, sums, BLOCK: tl.constexpr):
+    """Sum the values of a list."""
     query, start, n = own_list(offsets)
     total = tl.zeros([BLOCK], values.dtype.element_ty)
     for p0 in range(0, n, BLOCK):
@@ -109,17 +112,18 @@ def _sum_kernel(offsets, values, sums, BLOCK: tl.constexpr):
 @triton.jit
 def highest(values, start, n, leave_out, BLOCK: tl.constexpr):
     """Return the largest value of a list, one document left out; minus infinity without any."""
-    most = tl.full([BLOCK], float("-inf"), values.dtype.element_ty)
+    maxima = tl.full([BLOCK], float("-inf"), values.dtype.element_ty)
     for p0 in range(0, n, BLOCK):
         p = p0 + tl.arange(0, BLOCK)
-        most = tl.maximum(
-            most, tl.load(values + start + p, (p < n) & (p != leave_out), float("-inf"))
+        maxima = tl.maximum(
+            maxima, tl.load(values + start + p, (p < n) & (p != leave_out), float("-inf"))
         )
-    return tl.max(most, 0)
+    return tl.max(maxima, 0)
 
 
 @triton.jit
 def _max_kernel(offsets, values, maxima, BLOCK: tl.constexpr):
+    """Write the largest value of a list."""
     query, start, n = own_list(offsets)
     tl.store(maxima + query, highest(values, start, n, -1, BLOCK))
 
@@ -177,9 +181,9 @@ def _noise_kernel(offsets, seed, step, stream, out, KIND: tl.constexpr, BLOCK: t
             w0, w1, w2, w3 = tl.philox(
                 seed, 16 * (p // 64) + p % 16, zero + query, zero + step, zero + stream
             )
-            which = p % 64 // 16
+            word = p % 64 // 16
             noise = tl.where(
-                which == 0, w0, tl.where(which == 1, w1, tl.where(which == 2, w2, w3))
+                word == 0, w0, tl.where(word == 1, w1, tl.where(word == 2, w2, w3))
             ).to(tl.float64)
             below = noise + 0.5
             above = 4294967296.0 - below
@@ -213,12 +217,12 @@ class DeviceLists:
         self.offsets = offsets.contiguous()
         self.count = offsets.numel() - 1
         relevant = self.maxima(self.labels) > 0
-        given = (
+        query_weights = (
             torch.ones_like(relevant, dtype=labels.dtype)
             if weights is None
             else weights.to(labels.dtype)
         )
-        self.weights = torch.where(relevant, given, torch.zeros_like(given))
+        self.weights = torch.where(relevant, query_weights, torch.zeros_like(query_weights))
 
     @functools.cached_property
     def sizes(self) -> Tensor:
@@ -237,15 +241,15 @@ class DeviceLists:
 
     @functools.cached_property
     def tiles(self) -> tuple[Tensor, Tensor, int]:
-        """The list of each program of a quadratic kernel, the first program of each list, and most
-        programs.
+        """The list of each program of a quadratic kernel, the first program of each list, and the
+        most programs there can be.
         """
         starts = torch.zeros(self.count + 1, dtype=torch.int32, device=self.offsets.device)
         torch.cumsum((self.sizes + (ROWS - 1)) // ROWS, 0, dtype=torch.int32, out=starts[1:])
-        most = self.labels.numel() // ROWS + self.count
-        programs = torch.arange(most, dtype=torch.int32, device=self.offsets.device)
+        n_programs = self.labels.numel() // ROWS + self.count
+        programs = torch.arange(n_programs, dtype=torch.int32, device=self.offsets.device)
         lists = torch.searchsorted(starts[1:], programs, right=True, out_int32=True)
-        return lists.clamp_(max=self.count - 1), starts, most
+        return lists.clamp_(max=self.count - 1), starts, n_programs
 
     @functools.cached_property
     def arrangement(self) -> Tensor:
@@ -269,16 +273,16 @@ class DeviceLists:
         """The place of each document in its list, from 0."""
         return self.places - self.offsets[self.query]
 
-    def each(self, kernel: Any, *given: Any) -> None:
-        """Start one program per list: ``kernel(offsets, *given)``."""
-        kernel[(self.count,)](self.offsets, *given, num_warps=1)
+    def each(self, kernel: Any, *arguments: Any) -> None:
+        """Start one program per list: ``kernel(offsets, *arguments)``."""
+        kernel[(self.count,)](self.offsets, *arguments, num_warps=1)
 
-    def tiled(self, kernel: Any, *given: Any) -> None:
+    def tiled(self, kernel: Any, *arguments: Any) -> None:
         """Start the programs of a quadratic kernel:
-        ``kernel(offsets, tile_lists, tile_starts, *given)``.
+        ``kernel(offsets, tile_lists, tile_starts, *arguments)``.
         """
-        lists, starts, most = self.tiles
-        kernel[(most,)](self.offsets, lists, starts, *given, num_warps=1)
+        lists, starts, n_programs = self.tiles
+        kernel[(n_programs,)](self.offsets, lists, starts, *arguments, num_warps=1)
 
     def ranked(self, scores: Tensor, carried: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the scores by decreasing score, the numbers (in the order of the arrangement) and
@@ -305,6 +309,7 @@ class DeviceLists:
         return self._reduced(_max_kernel, values)
 
     def _reduced(self, kernel: Any, values: Tensor) -> Tensor:
+        """Return one number per list, written by a kernel that walks over the list."""
         out = torch.empty(self.count, dtype=values.dtype, device=values.device)
         self.each(kernel, values, out, BLOCK)
         return out
@@ -379,9 +384,9 @@ def label_table(
         labels: one per document.
         of_labels: returns one number per label.
     """
-    distinct, which = torch.unique(labels, return_inverse=True)
+    distinct, level_of = torch.unique(labels, return_inverse=True)
     table = np.ascontiguousarray(of_labels(distinct.double().cpu().numpy()), np.float64)
-    return torch.from_numpy(table).to(labels.device, labels.dtype)[which]
+    return torch.from_numpy(table).to(labels.device, labels.dtype)[level_of]
 
 
 def device_gains(labels: Tensor, gain: Gain) -> Tensor:

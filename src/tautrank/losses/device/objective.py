@@ -26,6 +26,8 @@ from tautrank.losses.device.softmax import DeviceSoftmax
 
 
 class _SquaredError(DeviceObjective):
+    """The squared error on a device."""
+
     def gradients(self, scores: Tensor, step: int) -> tuple[Tensor, Tensor]:
         weights = self.lists.weights[self.lists.query]
         return weights * (scores - self.lists.labels), weights
@@ -37,11 +39,14 @@ class _SquaredError(DeviceObjective):
 
 
 class _Sampled(DeviceSmoothed):
+    """SoftRank by coordinate conditional sampling: one minus the metric, instead of minus it."""
+
     def values(self, scores: Tensor, step: int) -> Tensor:
         return self._scale + super().values(scores, step)
 
 
 def _softrank(loss: SoftRank, lists: DeviceLists, seed: int) -> DeviceObjective:
+    """Return the objective of SoftRank for its estimator."""
     return (
         DeviceSoftRank(loss, lists, seed)
         if loss.estimator == "exact"
@@ -61,11 +66,14 @@ _KERNELS: dict[type, Any] = {
 
 
 class _Noisy(DeviceObjective):
+    """An objective whose loss adds Gumbel noise to the scores."""
+
     def __init__(self, inner: DeviceObjective) -> None:
         super().__init__(inner.loss, inner.lists, inner.seed)
         self._inner = inner
 
     def _scores(self, scores: Tensor, step: int) -> Tensor:
+        """Return the scores with the noise of a step."""
         noise = self.lists.noise("four gumbel", self.seed, step, GUMBEL_STREAM)
         return (scores.double() + self.loss.strength * noise).to(scores.dtype)
 

@@ -47,6 +47,7 @@ def _exp2(x):
 
 @triton.jit
 def _reciprocal(x):
+    """Return 1/x, in float32 by the instruction of the device."""
     if x.dtype == tl.float32:
         return tl.inline_asm_elementwise(
             "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
@@ -71,6 +72,7 @@ def _log2_of_one_plus(x):
 
 @triton.jit
 def _row(places, keep, MASKED: tl.constexpr):
+    """Load a row of numbers; 0 where ``keep`` is false."""
     return (tl.load(places, keep, 0.0) if MASKED else tl.load(places))[None, :]
 
 
@@ -113,22 +115,25 @@ def _columns(
     y = x * p
     if EVERY:
         # A pair counts u_i for the order (i, j) and u_j for (j, i).
-        own = tl.where(i[:, None] == j[None, :], 0.0, u[:, None])
-        other = tl.where(i[:, None] == j[None, :], 0.0, uj)
+        row_weight = tl.where(i[:, None] == j[None, :], 0.0, u[:, None])
+        column_weight = tl.where(i[:, None] == j[None, :], 0.0, uj)
         if MASKED:
-            own = tl.where(keep[None, :], own, 0.0)
-            other = tl.where(keep[None, :], other, 0.0)
+            row_weight = tl.where(keep[None, :], row_weight, 0.0)
+            column_weight = tl.where(keep[None, :], column_weight, 0.0)
         if NORM:
             part = 1.0 / (near + slope * tl.abs(d))
-            own *= part
-            other *= part
-        push = own * tl.where(d > 0, y, p)
-        pull = other * tl.where(d > 0, p, y)
+            row_weight *= part
+            column_weight *= part
+        push = row_weight * tl.where(d > 0, y, p)
+        pull = column_weight * tl.where(d > 0, p, y)
         g += push - pull
-        h += (own + other) * (y * p)
+        h += (row_weight + column_weight) * (y * p)
         if VALUE:
             bend = _log2_of_one_plus(x)
-            a += 0.5 * ((own + other) * bend + unit * tl.abs(d) * tl.where(d > 0, other, own))
+            a += 0.5 * (
+                (row_weight + column_weight) * bend
+                + unit * tl.abs(d) * tl.where(d > 0, column_weight, row_weight)
+            )
         elif NORM:
             a += push + pull
     else:
@@ -193,10 +198,13 @@ def _pair_kernel(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
+    """Write the derivatives of a tile of rows with all documents of their list."""
     query, start, n, first, i, live = own_tile(
         tl.program_id(0), offsets, tile_lists, tile_starts, ROWS
     )
     kind = t_ptr.dtype.element_ty
+
+    # The rows: scores, discounts and levels.
     t = tl.load(t_ptr + start + i, live, 0.0)
     v = tl.load(v_ptr + i, live, 0.0)
     level = tl.load(level_ptr + start + i, live, 0.0)
@@ -212,10 +220,13 @@ def _pair_kernel(
     g = tl.zeros([ROWS, COLUMNS], kind)
     h = tl.zeros([ROWS, COLUMNS], kind)
     a = tl.zeros([ROWS, COLUMNS], kind)
+
     # Rows beyond the cutoff meet only the columns before it, unless some documents beyond it meet
     # everything.
     stop = tl.where((first < k) | EXTENDED, n, tl.minimum(n, k))
-    whole = tl.where(((first < k) & (first + ROWS > k)) | EXTENDED, 0, stop // COLUMNS * COLUMNS)
+    end_of_full = tl.where(
+        ((first < k) & (first + ROWS > k)) | EXTENDED, 0, stop // COLUMNS * COLUMNS
+    )
     meets = i < k
     if EXTENDED:
         meets |= tl.load(meets_ptr + start + i, live, 0) > 0
@@ -223,7 +234,7 @@ def _pair_kernel(
     for sample in range(samples):
         u = tl.load(u_ptr + sample * size + start + i, live, 0.0)
         gaps = gap_ptr + zero_distance + i[:, None] - column[None, :]
-        for j0 in range(0, whole, COLUMNS):
+        for j0 in range(0, end_of_full, COLUMNS):
             g, h, a = _columns(
                 g,
                 h,
@@ -253,7 +264,7 @@ def _pair_kernel(
                 False,
             )
             gaps -= COLUMNS
-        for j0 in range(whole, stop, COLUMNS):
+        for j0 in range(end_of_full, stop, COLUMNS):
             j = j0 + column
             g2, h2, a2 = _columns(
                 g,
@@ -298,22 +309,23 @@ def _pair_kernel(
 
 
 @triton.jit
-def _ties_kernel(offsets, begin, stop, wanted, words, ideal):
+def _ties_kernel(offsets, begin, stop, n_places, words, ideal):
     """Choose which of the documents that tie for the last ideal places are taken, as `draw_ties` in
     memory.
     """
-    query, own_start, _ = own_list(offsets)
+    query, list_start, _ = own_list(offsets)
     start = tl.load(begin + query)
     size = (tl.load(stop + query) - start).to(tl.int32)
-    left = tl.load(wanted + query).to(tl.int32)
+    free_places = tl.load(n_places + query).to(tl.int32)
     for place in range(size):
         # One after the other, each with the chance that the number of places left gives it.
         chance = (
-            tl.load(words + own_start + place) * (size - place) < left.to(tl.float64) * 4294967296.0
+            tl.load(words + list_start + place) * (size - place)
+            < free_places.to(tl.float64) * 4294967296.0
         )
-        chosen = chance | (left == size - place)
-        tl.store(ideal + start + place, chosen.to(tl.int8))
-        left -= chosen.to(tl.int32)
+        is_drawn = chance | (free_places == size - place)
+        tl.store(ideal + start + place, is_drawn.to(tl.int8))
+        free_places -= is_drawn.to(tl.int32)
 
 
 @functools.lru_cache(maxsize=64)
@@ -441,18 +453,18 @@ class DevicePairs(DeviceObjective):
             lists.query
         ]
         begin, stop = (
-            lists.offsets[:-1] + lists.sums(each.double()).long()
-            for each in ((labels < last) | (labels == 0), labels <= last)
+            lists.offsets[:-1] + lists.sums(is_before.double()).long()
+            for is_before in ((labels < last) | (labels == 0), labels <= last)
         )
-        wanted = torch.minimum(stop - (ends - loss.k), stop - begin)
-        first = begin if loss.extend == "all" else stop - wanted
+        n_places = torch.minimum(stop - (ends - loss.k), stop - begin)
+        first = begin if loss.extend == "all" else stop - n_places
         ideal = (lists.places >= first[lists.query]).to(torch.int8)
         if loss.extend == "random":
             lists.each(
                 _ties_kernel,
                 begin,
                 stop,
-                wanted,
+                n_places,
                 lists.noise("words", self.seed, step, TIES_STREAM),
                 ideal,
             )

@@ -128,13 +128,13 @@ def _selection_kernel(offsets, t_ptr, u_ptr, jumps, values, k):
     """
     query, start, n = own_list(offsets)
     kind = u_ptr.dtype.element_ty
-    shown = tl.full([], 0, tl.int32)
+    n_shown = tl.full([], 0, tl.int32)
     earned = tl.full([], 0.0, kind)
     for p in range(n):
         if tl.load(t_ptr + start + p) > 0.0:
-            shown += 1
-            if shown <= k:
-                earned += tl.load(u_ptr + start + p) / shown.to(kind)
+            n_shown += 1
+            if n_shown <= k:
+                earned += tl.load(u_ptr + start + p) / n_shown.to(kind)
     tl.store(values + query, earned)
     here = tl.full([], 0.0, kind)
     down = tl.full([], 0.0, kind)
@@ -143,15 +143,15 @@ def _selection_kernel(offsets, t_ptr, u_ptr, jumps, values, k):
         p = n - 1 - back
         u = tl.load(u_ptr + start + p)
         is_shown = tl.load(t_ptr + start + p) > 0.0
-        rank = tl.where(is_shown, shown, shown + 1).to(kind)
-        own = tl.where(rank <= k, u / rank, 0.0)
+        rank = tl.where(is_shown, n_shown, n_shown + 1).to(kind)
+        share = tl.where(rank <= k, u / rank, 0.0)
         # Shown against hidden: the documents after it are one rank further down.
-        tl.store(jumps + start + p, own + tl.where(is_shown, here - up, down - here))
+        tl.store(jumps + start + p, share + tl.where(is_shown, here - up, down - here))
         if is_shown:
-            here += own
+            here += share
             down += tl.where(rank + 1.0 <= k, u / (rank + 1.0), 0.0)
             up += tl.where((rank >= 2.0) & (rank - 1.0 <= k), u / tl.maximum(rank - 1.0, 1.0), 0.0)
-            shown -= 1
+            n_shown -= 1
 
 
 class DeviceSmoothed(DeviceObjective):
@@ -181,9 +181,10 @@ class DeviceSmoothed(DeviceObjective):
             )
             self._k = max(int(np.count_nonzero(weights)), 1)
         else:
-            expected = "dcg, ndcg, err, mrr or dcg-rr, or tensors on the CPU"
-            found = f"{metric}, which is Python code and cannot run on a CUDA device"
-            raise OptionError(f"metric: found {found}; expected {expected}")
+            raise OptionError(
+                f"metric: found {metric}, which is Python code and cannot run on a CUDA device; "
+                "expected dcg, ndcg, err, mrr or dcg-rr, or tensors on the CPU"
+            )
         self._gains = gains
         self._scale = lists.weights_of(gains)
         self._shift = loss._shift_by_label * labels.double()[self._order]
@@ -227,7 +228,9 @@ class DeviceSmoothed(DeviceObjective):
         if baseline is None and not self._selects:
             grad, mass = -share * grad, share * mass
         # Until here in the order of `_order`.
-        flat = (torch.empty_like(each).index_put_((self._order,), each) for each in (grad, mass))
+        flat = (
+            torch.empty_like(result).index_put_((self._order,), result) for result in (grad, mass)
+        )
         return self._finished(scores, *flat)
 
     def values(self, scores: Tensor, step: int) -> Tensor:
@@ -240,15 +243,18 @@ class DeviceSmoothed(DeviceObjective):
         return -self._scale * (total / loss.samples).to(scores.dtype)
 
     def _mean_positions(self, scores: Tensor) -> Tensor:
+        """Return where each document stands without noise, in units of sigma."""
         far = _FAR[scores.dtype]
         return (scores.double()[self._order] / self.loss.sigma - self._shift).clamp(-far, far)
 
     def _noise(self, step: int, sample: int) -> Tensor:
+        """Return the noise of a draw in the order of the positions."""
         return self.lists.noise("normal", self.seed, step, SMOOTHING_STREAM + 256 * sample)[
             self._order
         ]
 
     def _selection(self, t: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the metric of each list for a selection, and the jump of each document at 0."""
         lists = self.lists
         gains = self._gains.double()
         jumps = torch.empty_like(gains)
@@ -269,7 +275,7 @@ class DeviceSmoothed(DeviceObjective):
     def _finished(self, scores: Tensor, grad: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
         """Acceleration, curvature and weights, as `losses._smoothing_kernel.finish_queries`."""
         loss, lists = self.loss, self.lists
-        taken = torch.zeros_like(grad)
+        taken_off = torch.zeros_like(grad)
         if loss.accelerates:
             z = scores.double()
             # Scores beyond 1e150 have squares beyond float64: those lists are measured in other
@@ -281,12 +287,14 @@ class DeviceSmoothed(DeviceObjective):
                 z = z - (lists.sums(z) / lists.sizes.clamp(min=1))[lists.query]
             length = lists.sums(z * z).sqrt() + unit * loss.nu
             along = lists.sums(grad.double() * z) / length / length
-            taken = (along[lists.query] * z).to(grad.dtype)
+            taken_off = (along[lists.query] * z).to(grad.dtype)
         scale = self._scale[lists.query]
         size = (
-            (mass + taken.abs()) / loss.sigma if loss.follows_curvature else torch.ones_like(mass)
+            (mass + taken_off.abs()) / loss.sigma
+            if loss.follows_curvature
+            else torch.ones_like(mass)
         )
-        return scale * (grad - taken), scale * size
+        return scale * (grad - taken_off), scale * size
 
 
 @triton.jit
@@ -308,8 +316,8 @@ def _policy_kernel(
     reward = tl.full([], 0.0, tl.float64)
     for back in range(depth):
         at = start + depth - 1 - back
-        own = tl.load(f_ptr + at)
-        log = tl.maximum(own, log) + tl.log(1.0 + tl.exp(-tl.abs(own - log)))
+        f_of_rank = tl.load(f_ptr + at)
+        log = tl.maximum(f_of_rank, log) + tl.log(1.0 + tl.exp(-tl.abs(f_of_rank - log)))
         tl.store(rewards + at, reward)
         reward += tl.load(weights + depth - 1 - back) * tl.load(u_ptr + at)
         tl.store(logs + at, log)
@@ -318,16 +326,16 @@ def _policy_kernel(
     by_weight = tl.full([], 0.0, tl.float64)
     by_reward = tl.full([], 0.0, tl.float64)
     for rank in range(depth):
-        own = tl.load(u_ptr + start + rank)
+        gain = tl.load(u_ptr + start + rank)
         after = tl.load(rewards + start + rank)
         next_log = tl.load(logs + start + rank)
         fall = tl.exp(next_log - log)
         log = next_log
         w = tl.load(weights + rank)
         by_weight = w + fall * by_weight
-        by_reward = after + w * own + fall * by_reward
+        by_reward = after + w * gain + fall * by_reward
         q = tl.exp(tl.load(f_ptr + start + rank) - log)
-        tl.store(grad + start + rank, after + q * (own * by_weight - by_reward))
+        tl.store(grad + start + rank, after + q * (gain * by_weight - by_reward))
     for p0 in range(depth, n, BLOCK):
         p = p0 + tl.arange(0, BLOCK)
         q = tl.exp(tl.load(f_ptr + start + p, p < n, 0.0) - log)
@@ -352,8 +360,8 @@ class DeviceSampled(DeviceObjective):
         metric = loss.metric
         if isinstance(metric, MAP):
             gains = on_device.label_table(lists.arranged, metric._document_values)
-            most = metric.k if metric.k is not None and metric.divide_by == "reachable" else None
-            gains = gains / lists.sums(gains).clamp(min=1.0, max=most)[lists.query]
+            limit = metric.k if metric.k is not None and metric.divide_by == "reachable" else None
+            gains = gains / lists.sums(gains).clamp(min=1.0, max=limit)[lists.query]
             weights = discount_values(max(lists.longest, 1), "reciprocal", metric.k)
         else:
             gains, weights = reader_gains(metric, lists)  # type: ignore[arg-type]

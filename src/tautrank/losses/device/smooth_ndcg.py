@@ -71,8 +71,8 @@ def _power_kernel(
     _, start, n, _, i, live = own_tile(program, offsets, tile_lists, tile_starts, ROWS)
     s = tl.load(s_ptr + start + i, live, 0.0)
     row = 0
-    for other in range(rows_of_reach):
-        row += (tl.load(reach + other) < n).to(tl.int32)
+    for row_of_reach in range(rows_of_reach):
+        row += (tl.load(reach + row_of_reach) < n).to(tl.int32)
     term = tl.arange(0, TERMS)
     gap = tl.load(gaps + row * TERMS + term)[None, :]
     product = tl.full([ROWS, TERMS], 1.0, s_ptr.dtype.element_ty)
@@ -156,8 +156,8 @@ def _collect_kernel(
     """
     query, start, _, _, i, live = own_tile(tl.program_id(0), offsets, tile_lists, tile_starts, ROWS)
     total = tl.load(own + start + i, live, 0.0)
-    for other in range(tl.load(tile_starts + query), tl.load(tile_starts + query + 1)):
-        total -= tl.load(passed + tl.load(places + other) + i, live, 0.0)
+    for program in range(tl.load(tile_starts + query), tl.load(tile_starts + query + 1)):
+        total -= tl.load(passed + tl.load(places + program) + i, live, 0.0)
     tl.store(grad + tl.load(target + start + i, live, 0), total * tl.load(scale + query), live)
 
 
@@ -203,9 +203,9 @@ class DeviceSoftRank(DeviceObjective):
     def gradients(self, scores: Tensor, step: int) -> tuple[Tensor, None]:
         """Return the gradient, one per document."""
         lists = self.lists
-        _, _, own, passed, places, target = self._run(scores, derive=True)
+        _, _, by_own_score, passed, places, target = self._run(scores, derive=True)
         grad = torch.zeros_like(scores)
-        lists.tiled(_collect_kernel, own, passed, places, target, self._scale, grad, ROWS)
+        lists.tiled(_collect_kernel, by_own_score, passed, places, target, self._scale, grad, ROWS)
         return grad, None
 
     def values(self, scores: Tensor, step: int) -> Tensor:
@@ -222,18 +222,19 @@ class DeviceSoftRank(DeviceObjective):
         return self._scale * (1.0 - lists.sums(gains * expected))
 
     def _run(self, scores: Tensor, derive: bool) -> tuple[Tensor, ...]:
+        """Return gains, expected discounts, and what the gradient is made of, by rank."""
         lists = self.lists
         by_rank, gains, target = lists.ranked(scores, self._gains)
-        tile_lists, starts, most = lists.tiles
+        tile_lists, starts, n_programs = lists.tiles
         # One row per program, as long as its list; the programs beyond the last have none.
-        programs = torch.arange(most, device=scores.device)
+        programs = torch.arange(n_programs, device=scores.device)
         lengths = torch.where(programs < starts[-1], lists.sizes[tile_lists], 0)
         places = torch.cumsum(lengths, 0) - lengths
         passed = torch.empty(
             int(lengths.sum()) if derive else 0, dtype=scores.dtype, device=scores.device
         )
-        expected, own = torch.zeros_like(scores), torch.zeros_like(scores)
-        results = (expected, own, passed, derive)
+        expected, by_own_score = torch.zeros_like(scores), torch.zeros_like(scores)
+        results = (expected, by_own_score, passed, derive)
         if self._by_powers:
             lists.tiled(
                 _power_kernel,
@@ -249,7 +250,7 @@ class DeviceSoftRank(DeviceObjective):
                 self._terms,
                 ROWS,
             )
-            return gains, expected, own, passed, places, target
+            return gains, expected, by_own_score, passed, places, target
         size = ROWS * self._ranks
         ends = ((places + lengths) * size).cpu().numpy()
         first, last, before = 0, int(starts[-1]), 0
@@ -276,7 +277,7 @@ class DeviceSoftRank(DeviceObjective):
                 num_warps=max(1, min(8, self._ranks // 16)),
             )
             first, before = stop, int(ends[stop - 1])
-        return gains, expected, own, passed, places, target
+        return gains, expected, by_own_score, passed, places, target
 
 
 @triton.jit
@@ -295,12 +296,12 @@ def _row_sums_kernel(
     logistic function, its derivative times ``f_j - f_i``, the distance, or ``f_j`` with the sign of
     ``-d``."""
     _, start, n, _, i, live = own_tile(tl.program_id(0), offsets, tile_lists, tile_starts, ROWS)
-    own = tl.load(s_ptr + start + i, live, 0.0)[:, None]
+    s_i = tl.load(s_ptr + start + i, live, 0.0)[:, None]
     f = tl.load(f_ptr + start + i, live, 0.0)[:, None]
     total = tl.zeros([ROWS, COLUMNS], tl.float64)
     for j0 in range(0, n, COLUMNS):
         j = j0 + tl.arange(0, COLUMNS)
-        d = tl.load(s_ptr + start + j, j < n, 0.0)[None, :] - own
+        d = tl.load(s_ptr + start + j, j < n, 0.0)[None, :] - s_i
         fj = tl.load(f_ptr + start + j, j < n, 0.0)[None, :]
         x = tl.exp(-tl.abs(d))
         if KIND == "chance":
@@ -344,6 +345,7 @@ class DeviceSmoothNDCG(DeviceObjective):
         )
 
     def _row_sums(self, s: Tensor, kind: str, f: Tensor | None = None) -> Tensor:
+        """Return a sum over the list per document; the kinds are those of `_row_sums_kernel`."""
         out = torch.empty_like(s)
         self.lists.tiled(_row_sums_kernel, s, s if f is None else f, out, kind, ROWS, COLUMNS)
         return out
@@ -360,11 +362,14 @@ class DeviceSmoothNDCG(DeviceObjective):
     def _sorted(self, s: Tensor) -> tuple[Tensor, Tensor]:
         """The same for the gains that are sorted approximately, rank by rank."""
         lists, gains = self.lists, self._gains
-        far, more = self._row_sums(s, "distance"), self._row_sums(s, "sign", torch.ones_like(s))
+        distance, surplus = (
+            self._row_sums(s, "distance"),
+            self._row_sums(s, "sign", torch.ones_like(s)),
+        )
         value, grad, b = torch.zeros_like(self._scale), torch.zeros_like(s), torch.zeros_like(s)
         for i, discount in enumerate(self._discounts):
             factor = (lists.sizes - 1.0 - 2.0 * i)[lists.query]
-            logits = factor * s - far
+            logits = factor * s - distance
             p = torch.exp(logits - lists.maxima(logits)[lists.query])
             total = lists.sums(p).clamp(min=1.0)
             gain = lists.sums(p * gains) / total
@@ -372,5 +377,5 @@ class DeviceSmoothNDCG(DeviceObjective):
             value += weight * gain
             a = (weight / total)[lists.query] * p * (gain[lists.query] - gains)
             b -= a
-            grad += a * (factor - more)
+            grad += a * (factor - surplus)
         return value, grad + self._row_sums(s, "sign", b)

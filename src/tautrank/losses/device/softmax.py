@@ -28,6 +28,7 @@ _HESSIANS = {"diagonal": 0, "neumann": 1, "exact": 2}
 
 @triton.jit
 def _uniform_kernel(offsets, base, unit, seed, step, stream, phi, BLOCK: tl.constexpr):
+    """Write the targets of a list, each with a gamma drawn uniformly."""
     query, start, n = own_list(offsets)
     kind = base.dtype.element_ty
     step_of_gamma = tl.load(unit + query)
@@ -39,8 +40,8 @@ def _uniform_kernel(offsets, base, unit, seed, step, stream, phi, BLOCK: tl.cons
         t = tl.where(p < n, t, 0.0)
         total += t
         tl.store(phi + start + p, t, p < n)
-    whole = tl.sum(total, 0)
-    share = tl.where(whole > 0, 1.0 / whole, 0.0)
+    sum_of_targets = tl.sum(total, 0)
+    share = tl.where(sum_of_targets > 0, 1.0 / sum_of_targets, 0.0)
     for p0 in range(0, n, BLOCK):
         p = p0 + tl.arange(0, BLOCK)
         tl.store(phi + start + p, tl.load(phi + start + p, p < n, 0.0) * share, p < n)
@@ -81,9 +82,12 @@ def _others(scores, phi, start, p, rest, next_top, share):
 def _gradient_kernel(
     offsets, scores, phi, scale, grad, hess, HESSIAN: tl.constexpr, BLOCK: tl.constexpr
 ):
+    """Write gradient and hessian of a list, as `_softmax_kernel.softmax_gradients` in memory."""
     query, start, n = own_list(offsets)
     c = tl.load(scale + query)
     kind = scores.dtype.element_ty
+
+    # The best document, the first one of several, and the highest score of all others.
     top = highest(scores, start, n, -1, BLOCK)
     at = tl.full([BLOCK], 2147483647, tl.int32)
     for p0 in range(0, n, BLOCK):
@@ -92,35 +96,40 @@ def _gradient_kernel(
         at = tl.minimum(at, tl.where((s == top) & (p < n), p, 2147483647))
     best = tl.min(at, 0)
     next_top = tl.where(n > 1, highest(scores, start, n, best, BLOCK), top)
+
+    # The exponentials of the others are measured by the highest of them.
     total = tl.zeros([BLOCK], kind)
     for p0 in range(0, n, BLOCK):
         p = p0 + tl.arange(0, BLOCK)
         total += tl.exp(
             tl.load(scores + start + p, (p < n) & (p != best), float("-inf")) - next_top
         )
-    others = tl.sum(total, 0)
+    sum_of_others = tl.sum(total, 0)
     lead_of_next = tl.exp(next_top - top)
-    tail = others * lead_of_next
+    tail = sum_of_others * lead_of_next
     share = 1.0 / (1.0 + tail)
-    inverse = tl.where(n > 1, 1.0 / others, 0.0)
+    inverse = tl.where(n > 1, 1.0 / sum_of_others, 0.0)
     lead = share - tl.load(phi + start + best, n > 0, 0.0)
+
+    # The two sums that the second and third term of `neumann` need.
     sum1 = tl.sum(tl.zeros([BLOCK], kind), 0)
     sum2 = sum1
     if HESSIAN == 1:
         sums = tl.zeros([BLOCK], kind)
         for p0 in range(0, n, BLOCK):
             p = p0 + tl.arange(0, BLOCK)
-            rest = (p < n) & (p != best)
-            e, rho, g = _others(scores, phi, start, p, rest, next_top, lead_of_next * share)
+            is_other = (p < n) & (p != best)
+            e, rho, g = _others(scores, phi, start, p, is_other, next_top, lead_of_next * share)
             sums += g / (1.0 - rho)
         sum1 = tl.sum(sums, 0)
         sums = tl.zeros([BLOCK], kind)
         for p0 in range(0, n, BLOCK):
             p = p0 + tl.arange(0, BLOCK)
-            rest = (p < n) & (p != best)
-            e, rho, g = _others(scores, phi, start, p, rest, next_top, lead_of_next * share)
+            is_other = (p < n) & (p != best)
+            e, rho, g = _others(scores, phi, start, p, is_other, next_top, lead_of_next * share)
             sums += (rho * (sum1 - g / (1.0 - rho)) + e * inverse * lead) / (1.0 - rho)
         sum2 = tl.sum(sums, 0)
+
     for p0 in range(0, n, BLOCK):
         p = p0 + tl.arange(0, BLOCK)
         is_best = p == best
@@ -130,17 +139,17 @@ def _gradient_kernel(
         rho = tl.where(is_best, share, rho)
         g = tl.where(is_best, lead, g)
         # 1 - rho of the best document is the share of the others.
-        rest = tl.where(is_best, tail * share, 1.0 - rho)
+        one_less_rho = tl.where(is_best, tail * share, 1.0 - rho)
         if HESSIAN == 1:  # noqa: SIM102, one is decided when compiling, the other when running
             if n > 1:
                 q = e * inverse
-                g2 = rho * (sum1 - g / rest) + q * lead
+                g2 = rho * (sum1 - g / one_less_rho) + q * lead
                 g = tl.where(
                     is_best,
                     lead + share * sum1 + share * sum2,
-                    g + g2 + rho * (sum2 - g2 / rest) + q * (share * sum1),
+                    g + g2 + rho * (sum2 - g2 / one_less_rho) + q * (share * sum1),
                 )
-        h = rho if HESSIAN == 2 else rho * rest
+        h = rho if HESSIAN == 2 else rho * one_less_rho
         tl.store(grad + start + p, c * g, p < n)
         tl.store(hess + start + p, c * h, p < n)
 
@@ -178,6 +187,7 @@ class DeviceSoftmax(DeviceObjective):
             )
 
     def _targets(self, scores: Tensor, step: int) -> Tensor:
+        """Return the target distribution of each list, one number per document."""
         if isinstance(self._gamma, float):
             return self._base
         lists = self.lists
@@ -190,12 +200,12 @@ class DeviceSoftmax(DeviceObjective):
         # Sums decide which documents are taken: in float64, as in memory.
         unit, base, costs = self._unit.double(), self._base.double(), self._costs(scores.double())
         weight, order = lists.sums(base), lists.ranked(scores, scores)[2]
-        taken = torch.empty_like(lists.sizes)
-        lists.each(_tight_kernel, costs[order], weight, lists.sums(base * costs), unit, taken)
+        n_upper = torch.empty_like(lists.sizes)
+        lists.each(_tight_kernel, costs[order], weight, lists.sums(base * costs), unit, n_upper)
         base = base.index_add(
-            0, order, torch.where(lists.rank < taken[lists.query], unit[lists.query], 0.0)
+            0, order, torch.where(lists.rank < n_upper[lists.query], unit[lists.query], 0.0)
         )
-        total = weight + unit * taken
+        total = weight + unit * n_upper
         return (
             base * torch.where(total > 0, 1.0 / total, torch.zeros_like(total))[lists.query]
         ).to(scores.dtype)
