@@ -352,7 +352,7 @@ def _add_document(passed: F64, stopped: F64, stops: F64, sizes: F64) -> None:
     d_at_new = p_before * stopped_by_new
     p_with_new = p_before * m[1:] * passed_new
 
-    d[:, 1:] *= absent
-    d[:, 1:] += d_behind_new + d_at_new
-    p[:, 1:] *= absent
-    p[:, 1:] += p_with_new
+    d_without_new = d[:, 1:] * absent
+    p_without_new = p[:, 1:] * absent
+    d[:, 1:] = d_without_new + (d_behind_new + d_at_new)
+    p[:, 1:] = p_without_new + p_with_new
