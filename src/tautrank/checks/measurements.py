@@ -52,13 +52,13 @@ def _gap_above(
     """Return the smallest gap between a loss and a cost computed from a metric."""
     costs = cost(metric(metric_name).per_query(scores, lists))
     gaps = loss.bind(lists).values(scores) - costs
-    judged = np.flatnonzero(~np.isnan(costs))
-    narrowest = int(judged[np.argmin(gaps[judged])])
+    with_value = np.flatnonzero(~np.isnan(costs))
+    narrowest = int(with_value[np.argmin(gaps[with_value])])
 
-    n_below = int(np.count_nonzero(gaps[judged] < -_ROUNDING))
+    n_below = int(np.count_nonzero(gaps[with_value] < -_ROUNDING))
     detail = f"{cost_name} is {costs[narrowest]:.4g} there"
     if n_below:
-        detail += f"; the loss is below it in {n_below} of {judged.size} queries"
+        detail += f"; the loss is below it in {n_below} of {with_value.size} queries"
     smallest = float(gaps[narrowest])
     return (smallest if abs(smallest) > _ROUNDING else 0.0), detail
 

@@ -228,10 +228,10 @@ class Directness(NamedTuple):
         loss_costs: ``O1`` of each query at ``w1`` and at ``w2``, ``[2, queries]``.
         metric_costs: ``O2`` of each query at ``w1`` and at ``w2``, ``[2, queries]``.
 
-    >>> found = Directness(np.array([[0.2, 0.4], [0.5, 0.3]]), np.array([[0.1, 0.4], [0.3, 0.1]]))
-    >>> found
+    >>> measured = Directness(np.array([[0.2, 0.4], [0.5, 0.3]]), np.array([[0.1, 0.4], [0.3, 0.1]]))
+    >>> measured
     eps1 0.1, eps2 0.2: at most 0.4 worse than the best by the metric, measured 0.05
-    >>> round(found.guarantee_of_means, 4)
+    >>> round(measured.guarantee_of_means, 4)
     0.15
     """
 

@@ -66,8 +66,8 @@ def differences(
         places: places of the documents within their query, counted from 0; None for all. The others
             get NaN.
 
-    >>> cuts = np.array([0, 2, 3])
-    >>> differences(lambda s: np.add.reduceat(s**2, cuts[:-1]), np.array([1.0, 2.0, 3.0]), cuts).round(6)
+    >>> offsets = np.array([0, 2, 3])
+    >>> differences(lambda s: np.add.reduceat(s**2, offsets[:-1]), np.array([1.0, 2.0, 3.0]), offsets).round(6)
     array([2., 4., 6.])
     """
     slopes = np.full_like(scores, np.nan)
@@ -129,8 +129,8 @@ class Lipschitz(NamedTuple):
             where there is none.
         measured: the largest ``sum_i |dl/ds_i|`` over the scores that were tried.
 
-    >>> found = lipschitz("lambdarank(k=none)", [1, 0, 0, 0])
-    >>> found.paper.round(2), found.proven.round(2), found.measured.round(2)
+    >>> constants = lipschitz("lambdarank(k=none)", [1, 0, 0, 0])
+    >>> constants.paper.round(2), constants.proven.round(2), constants.measured.round(2)
     (array([23.08]), array([5.31]), array([2.42]))
     """
 
@@ -157,8 +157,8 @@ def lipschitz(loss: Loss | str, lists: Labelled, *, draws: int = 20, seed: int =
             entropy.
         seed: seed of the scores and of the loss.
 
-    >>> found = lipschitz("listnet", [1, 0, 0])
-    >>> found.paper, found.measured
+    >>> constants = lipschitz("listnet", [1, 0, 0])
+    >>> constants.paper, constants.measured
     (array([2.]), array([2.]))
     """
     loss = REGISTRY.make(loss)

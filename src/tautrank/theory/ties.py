@@ -51,10 +51,10 @@ class Smoothed(NamedTuple):
         worst: the metric with ties at their worst.
         expected: the metric with the expected value of ties.
 
-    >>> found = smoothed_metric([1.0, 1.0], [1, 0], "mrr", sigma=0.0, mu=0.0, draws=4000)
-    >>> found.worst, found.expected
+    >>> smoothed = smoothed_metric([1.0, 1.0], [1, 0], "mrr", sigma=0.0, mu=0.0, draws=4000)
+    >>> smoothed.worst, smoothed.expected
     (array([0.5]), array([0.75]))
-    >>> bool(abs(found.value[0] - 0.75) < 5 * found.standard_error[0])
+    >>> bool(abs(smoothed.value[0] - 0.75) < 5 * smoothed.standard_error[0])
     True
     """
 
@@ -104,8 +104,8 @@ def smoothed_metric(
 
     >>> scores, labels = [2.0, 1.0, 1.0], [0, 1, 0]  # the tie is worth 1/2 or 1/3
     >>> for mu in (0.0, 8.0):
-    ...     found = smoothed_metric(scores, labels, "mrr", sigma=0.01, mu=mu)
-    ...     print(round(float(found.value[0]), 2), found.expected.round(2), found.worst.round(2))
+    ...     smoothed = smoothed_metric(scores, labels, "mrr", sigma=0.01, mu=mu)
+    ...     print(round(float(smoothed.value[0]), 2), smoothed.expected.round(2), smoothed.worst.round(2))
     0.42 [0.42] [0.33]
     0.33 [0.42] [0.33]
     """
@@ -183,8 +183,8 @@ def smoothing_limit(
         mu: shift of the noise's mean per unit of the label.
 
     >>> scores, labels = [1.0, 1.0, 0.0], [2, 0, 1]
-    >>> found = smoothing_limit(scores, labels, mu=0.0)
-    >>> bool(abs(found.value - found.expected)[0] < 1e-12)
+    >>> smoothed = smoothing_limit(scores, labels, mu=0.0)
+    >>> bool(abs(smoothed.value - smoothed.expected)[0] < 1e-12)
     True
     >>> for mu in (0.1, 1.0, 3.0):  # the bias that is left, in units of that of no shift
     ...     print(smoothing_limit(scores, labels, mu=mu).share.round(4))
