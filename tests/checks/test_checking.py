@@ -38,18 +38,24 @@ def tried():
 def test_a_check_of_ones_own_is_tried_on_synthetic_lists_and_on_seven_scorings_of_the_data(
     tried,
 ) -> None:
-    given = [0.0, 9.0, 1.0, 9.0, 0.0, 1.0]
-    outcome = check_loss("lambdarank", Lists.of(LABELS, OFFSETS), scores=given, names=["probe"])[
-        "probe"
-    ]
+    user_scores = [0.0, 9.0, 1.0, 9.0, 0.0, 1.0]
+    outcome = check_loss(
+        "lambdarank", Lists.of(LABELS, OFFSETS), scores=user_scores, names=["probe"]
+    )["probe"]
     assert (outcome.status, outcome.queries) == ("holds", 2)
     assert (
         outcome.detail == "the smallest difference is 0"
     )  # the synthetic list without a relevant document
     data = [scores for scores in tried if scores.size == 6]
     assert (len(tried), len(data)) == (8, 7)
-    for scores in (given, LABELS, np.negative(LABELS), np.zeros(6), np.multiply(100.0, given)):
-        assert any(np.array_equal(scores, other) for other in data)
+    for scores in (
+        user_scores,
+        LABELS,
+        np.negative(LABELS),
+        np.zeros(6),
+        np.multiply(100.0, user_scores),
+    ):
+        assert any(np.array_equal(scores, tried_scores) for tried_scores in data)
 
 
 def test_the_worst_of_several_scorings() -> None:
@@ -94,7 +100,7 @@ def test_thinned_data_and_progress() -> None:
     named = [
         f"{name}: {each}" for name in ("mse", "ranknet") for each in ("finite", "shift", "text")
     ]
-    assert progress.updates == [(done, 6, what) for done, what in enumerate([*named, ""])]
+    assert progress.updates == [(done, 6, text) for done, text in enumerate([*named, ""])]
     assert reports[0].summary == "mse: 2 laws hold, 1 check does not apply"
     assert len(check_losses(None, [1, 0], names=["text"])) == len(REGISTRY)
     assert check_losses([], [1, 0], names=["finite"]) == []
@@ -102,8 +108,8 @@ def test_thinned_data_and_progress() -> None:
 
 def test_long_checks_look_at_some_queries() -> None:
     lists = Lists.of(np.ones(9000), np.arange(0, 9001, 10))
-    scores, some = some_lists(np.arange(9000.0), lists)
-    assert some.sizes.size == 180
+    scores, some_of_lists = some_lists(np.arange(9000.0), lists)
+    assert some_of_lists.sizes.size == 180
     assert scores[10] == 50.0  # the sixth query
     mixed = Lists.of(np.ones(400), [0, 300, 350, 400])
     assert short_lists(np.zeros(400), mixed)[1].sizes.tolist() == [50, 50]

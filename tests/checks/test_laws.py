@@ -47,9 +47,9 @@ VARIATIONS: dict[str, list[object]] = {
 
 
 def variants() -> list[Loss]:
-    found: list[Loss] = []
+    losses: list[Loss] = []
     for name, cls in REGISTRY.items():
-        found.append(loss(name))
+        losses.append(loss(name))
         for field in dataclasses.fields(cls):
             for value in VARIATIONS.get(field.name, []):
                 # Not every metric can be optimised by every loss, and not every loss can be cut off
@@ -57,8 +57,8 @@ def variants() -> list[Loss]:
                 with contextlib.suppress(
                     *([OptionError] if field.name in ("k", "metric", "extend") else [])
                 ):
-                    found.append(loss(name, **{field.name: value}))
-    return list(dict.fromkeys(found))
+                    losses.append(loss(name, **{field.name: value}))
+    return list(dict.fromkeys(losses))
 
 
 # Long lists and large labels are looked at by name: variants share their kernels, and tables of

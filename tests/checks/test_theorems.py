@@ -80,8 +80,8 @@ def test_every_check_is_in_one_place_and_says_where_it_stands() -> None:
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_no_loss_of_this_library_breaks_a_law_or_a_theorem(name: str) -> None:
-    found = outcomes(name, [each for each in CHECKS if each != "long-list"], scores="normal")
-    for check, outcome in found.items():
+    by_name = outcomes(name, [each for each in CHECKS if each != "long-list"], scores="normal")
+    for check, outcome in by_name.items():
         assert outcome.status != "broken", outcome
         is_number = CHECKS[check].kind == "measurement" and outcome.status != "does not apply"
         assert (outcome.status == "measured") == is_number
@@ -90,23 +90,23 @@ def test_no_loss_of_this_library_breaks_a_law_or_a_theorem(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_every_loss_obeys_the_laws_on_data_too(name: str) -> None:
     both = [law for law in LAWS if CHECKS[law].on == "both"]
-    found = outcomes(name, both)
+    by_name = outcomes(name, both)
     silent = {law for law in both if CHECKS[law].unless(loss(name), *synthetic_lists())}
-    assert {law for law, o in found.items() if o.status != "holds"} == silent, found
+    assert {law for law, o in by_name.items() if o.status != "holds"} == silent, by_name
 
 
 @pytest.mark.parametrize("text", PAPERS)
 def test_every_theorem_holds_for_its_losses(text: str) -> None:
     for labels in ("graded", "binary"):
-        found = outcomes(text, [*BOUNDS, *OTHERS], labels)
-        assert all(outcome.status != "broken" for outcome in found.values()), found
-        assert sum(outcome.status == "holds" for outcome in found.values()) >= 2
+        by_name = outcomes(text, [*BOUNDS, *OTHERS], labels)
+        assert all(outcome.status != "broken" for outcome in by_name.values()), by_name
+        assert sum(outcome.status == "holds" for outcome in by_name.values()) >= 2
 
 
 def test_which_theorem_is_about_which_loss() -> None:
     def about(text: str, labels: str = "graded") -> set[str]:
-        found = outcomes(text, [*BOUNDS, *OTHERS], labels)
-        return {name for name, outcome in found.items() if outcome.status == "holds"}
+        by_name = outcomes(text, [*BOUNDS, *OTHERS], labels)
+        return {name for name, outcome in by_name.items() if outcome.status == "holds"}
 
     assert about("xendcg") == {"xe-ndcg", "xe-ndcg-refined", "xe-lipschitz", "hessian", "m-step"}
     assert about("listnet") == {"softmax-mrr", "xe-lipschitz", "hessian", "em-descent", "m-step"}
@@ -132,17 +132,17 @@ def test_which_theorem_is_about_which_loss() -> None:
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_which_loss_stands_for_a_metric(name: str) -> None:
-    found = outcomes(name, SMOOTHING, scores="normal", queries=40)
-    about = {key for key, outcome in found.items() if outcome.status != "does not apply"}
+    by_name = outcomes(name, SMOOTHING, scores="normal", queries=40)
+    about = {key for key, outcome in by_name.items() if outcome.status != "does not apply"}
     direct = (
         set() if name in {"mse", "ranknet", "yetiloss"} else {"directness", "directness-unseen"}
     )
     smoothed = {"smoothing-worst", "smoothing-expected", "smoothing-bias"}
     softrank = {each for each in SMOOTHING if each.startswith("softrank")}
-    more = {"stochasticrank": smoothed, "reinforce": smoothed, "softrank": softrank}.get(
+    of_metric = {"stochasticrank": smoothed, "reinforce": smoothed, "softrank": softrank}.get(
         name, set()
     )
-    assert about == direct | more
+    assert about == direct | of_metric
 
 
 @pytest.mark.parametrize(
@@ -170,21 +170,21 @@ def test_why_a_check_does_not_apply(text: str, name: str, reason: str) -> None:
 
 def test_what_is_measured() -> None:
     # LambdaRank lies above 1 - NDCG, as is proven, but not above 1 - RR, nor above -log NDCG.
-    found = outcomes("lambdarank", MEASURED)
-    assert {outcome.status for outcome in found.values()} == {"measured"}
-    assert found["above-ndcg-cost"].value == 0  # a perfect ranking
-    assert found["above-mrr-cost"].value < -0.05
-    assert found["above-log-ndcg"].value < 0
-    assert "the loss is below it in " in found["above-mrr-cost"].detail
+    by_name = outcomes("lambdarank", MEASURED)
+    assert {outcome.status for outcome in by_name.values()} == {"measured"}
+    assert by_name["above-ndcg-cost"].value == 0  # a perfect ranking
+    assert by_name["above-mrr-cost"].value < -0.05
+    assert by_name["above-log-ndcg"].value < 0
+    assert "the loss is below it in " in by_name["above-mrr-cost"].detail
     for name, outcome in outcomes("listnet", GAPS).items():
         assert outcome.value >= 0, name
 
 
 @pytest.mark.parametrize("subject", ["mse", centred(RightObjective)], ids=str)
 def test_a_loss_whose_slope_grows_with_the_scores_has_no_constant(subject: Loss | str) -> None:
-    found = outcomes(subject, ["lipschitz", "proven-lipschitz"])
-    assert found["lipschitz"].value > 1000
-    assert found["proven-lipschitz"].status == "does not apply"
+    by_name = outcomes(subject, ["lipschitz", "proven-lipschitz"])
+    assert by_name["lipschitz"].value > 1000
+    assert by_name["proven-lipschitz"].status == "does not apply"
 
 
 def test_the_generalisation_bound_of_the_data() -> None:
@@ -200,20 +200,20 @@ def test_the_generalisation_bound_of_the_data() -> None:
     # allow for it.
     longer = np.zeros(201)
     longer[:2] = 1.0
-    other = check_loss("listnet", Lists.of(longer, [0, 1, 201]), names=["generalisation"])[
+    unequal = check_loss("listnet", Lists.of(longer, [0, 1, 201]), names=["generalisation"])[
         "generalisation"
     ]
-    assert other.status == "refuted"
+    assert unequal.status == "refuted"
     assert CHECKS["generalisation"].flaw
 
 
 def test_what_comes_of_softrank_and_smoothing() -> None:
-    found = outcomes("softrank", SMOOTHING, scores="normal", queries=40)
+    by_name = outcomes("softrank", SMOOTHING, scores="normal", queries=40)
     for name in ("directness", "softrank-bound", "softrank-bound-as-stated", "softrank-contests"):
-        assert found[name].status == "holds", found[name]
-    assert found["softrank-sigma-limit"].status == "refuted"
-    assert "with 2 documents" in found["softrank-sigma-limit"].detail
-    assert found["softrank-ties"].value > 0.01
+        assert by_name[name].status == "holds", by_name[name]
+    assert by_name["softrank-sigma-limit"].status == "refuted"
+    assert "with 2 documents" in by_name["softrank-sigma-limit"].detail
+    assert by_name["softrank-ties"].value > 0.01
     # Lists of two: a tie of two is what it should be.
     pairs = check_loss(
         "softrank", Lists.of([1, 0, 0, 2, 1, 1], [0, 2, 4, 6]), names=["softrank-ties"]
@@ -225,11 +225,11 @@ def test_what_comes_of_softrank_and_smoothing() -> None:
         "reinforce(metric=mrr)",
         "stochasticrank(mu=0)",
     ):
-        found = outcomes(text, SMOOTHING, scores="normal", queries=40)
-        assert found["smoothing-worst"].status == found["smoothing-expected"].status == "holds", (
-            found
-        )
-        assert found["smoothing-bias"].value > 0.01
+        by_name = outcomes(text, SMOOTHING, scores="normal", queries=40)
+        assert (
+            by_name["smoothing-worst"].status == by_name["smoothing-expected"].status == "holds"
+        ), by_name
+        assert by_name["smoothing-bias"].value > 0.01
     large_shift = outcomes("stochasticrank(mu=9)", ["smoothing-bias"])["smoothing-bias"]
     assert large_shift.value < 1e-3
     tie = check_loss("stochasticrank", [1, 0], scores=[0.0, 0.0], names=["smoothing-bias"])[
@@ -243,8 +243,8 @@ def test_a_wrong_softrank_is_found_out(monkeypatch) -> None:
 
     right = _ExactObjective._values
     monkeypatch.setattr(_ExactObjective, "_values", lambda self, *a: 0.9 * right(self, *a))
-    found = outcomes("softrank", ["softrank-bound", "softrank-contests"])
-    assert {outcome.status for outcome in found.values()} == {"broken"}
+    by_name = outcomes("softrank", ["softrank-bound", "softrank-contests"])
+    assert {outcome.status for outcome in by_name.values()} == {"broken"}
 
 
 @pytest.mark.parametrize("text", ["xendcg", "lambdarank", "softrank", "stochasticrank"])

@@ -308,8 +308,8 @@ def test_p_values_are_uniform_when_the_systems_are_equal(test, alternative):
     p = np.array(
         [test(*rng.beta(2, 3, (2, 40)), alternative=alternative).p_value for _ in range(1500)]
     )
-    low, found, high = rejections(p)
-    assert low <= found <= high
+    low, rate, high = rejections(p)
+    assert low <= rate <= high
     assert scipy.stats.kstest(p, "uniform").pvalue > 1e-3
 
 
@@ -418,10 +418,10 @@ def test_plain_t_test_over_overlapping_splits_rejects_too_often_and_the_correcte
             d.append(((y[test] - y[train].mean()) ** 2 - (z[test] - z[train].mean()) ** 2).mean())
         plain.append(S.paired_t_test(d, np.zeros(20)).p_value)
         corrected.append(S.corrected_resampled_t_test(d, test_fraction=0.2).p_value)
-    _, found, high = rejections(np.array(plain))
-    assert found > 4 * high  # about half of the comparisons of equal learners are "significant"
-    _, found, high = rejections(np.array(corrected))
-    assert found <= high
+    _, rate, high = rejections(np.array(plain))
+    assert rate > 4 * high  # about half of the comparisons of equal learners are "significant"
+    _, rate, high = rejections(np.array(corrected))
+    assert rate <= high
 
 
 # --- Holm ---

@@ -62,60 +62,76 @@ def mean_squares(x):
     return queries * run / freedom, rest / (freedom * (queries - 1))
 
 
-@pytest.mark.parametrize(("run_sd", "overlap"), [(0.0, 0.0), (0.0, 0.25), (0.1, 0.0), (0.1, 0.25)])
-def test_formula_by_hand(run_sd, overlap):
-    level = 0.1
-    x = values_of(3, 4, 6, run_sd, rng=2) + np.arange(3)[:, None, None] * 0.05
-    result = systems_test(x, overlap, level=level)
+LEVEL = 0.1
+WITH_AND_WITHOUT_RUN_VARIANCE = pytest.mark.parametrize(
+    ("run_sd", "overlap"), [(0.0, 0.0), (0.0, 0.25), (0.1, 0.0), (0.1, 0.25)]
+)
+
+
+def three_systems(run_sd: float) -> np.ndarray:
+    """Values of three systems in four runs on six queries."""
+    return values_of(3, 4, 6, run_sd, rng=2) + np.arange(3)[:, None, None] * 0.05
+
+
+@WITH_AND_WITHOUT_RUN_VARIANCE
+@pytest.mark.parametrize(("a", "b"), list(itertools.permutations(range(3), 2)))
+def test_formula_by_hand(run_sd, overlap, a, b):
+    x = three_systems(run_sd)
+    R, Q = 4, 6
     ms_sr, ms_srq = mean_squares(x)
     assert (ms_sr > ms_srq) == (run_sd > 0)  # so that both sides of the maximum are tested
-    for a, b in itertools.permutations(range(3), 2):
-        d = x[a] - x[b]
-        v_q = d.mean(0).var(ddof=1) / 6
-        v = v_q + max(0.0, 2 * (ms_sr - ms_srq) / 6) * (1 / 4 + overlap)
-        df = max(
-            5 if overlap else 0,
-            v**2 / (v_q**2 / 5 + (2 * ms_sr / 6 * (1 / 4 + overlap)) ** 2 / (2 * 3)),
-        )
-        t = scipy.stats.t(df)
-        half = t.isf(level / 2) * math.sqrt(v)
-        assert result.differences[a, b] == pytest.approx(d.mean(), rel=1e-12)
-        assert result.standard_errors[a, b] == pytest.approx(math.sqrt(v), rel=1e-12)
-        assert result.degrees[a, b] == pytest.approx(df, rel=1e-10)
-        assert result.p_values[a, b] == pytest.approx(
-            2 * t.sf(abs(d.mean()) / math.sqrt(v)), rel=1e-9
-        )
-        assert (result.low[a, b], result.high[a, b]) == pytest.approx(
-            (d.mean() - half, d.mean() + half), rel=1e-10
-        )
-    upper = np.triu_indices(3, 1)
-    assert result.adjusted[upper] == pytest.approx(holm(result.p_values[upper]))
-    powers = scipy.stats.t.ppf(0.8, result.degrees[upper])
-    for share, found in ((level, result.detectable), (level / 3, result.detectable_adjusted)):
-        critical = scipy.stats.t.isf(share / 2, result.degrees[upper])
-        assert found == pytest.approx(
-            max((critical + powers) * result.standard_errors[upper]), rel=1e-9
-        )
-    assert (result.runs, result.queries, result.level, result.baseline, result.note) == (
-        4,
-        6,
-        level,
-        None,
-        "",
+
+    result = systems_test(x, overlap, level=LEVEL)
+
+    d = x[a] - x[b]
+    v_q = d.mean(0).var(ddof=1) / Q
+    s2 = max(0.0, 2 * (ms_sr - ms_srq) / Q)
+    v = v_q + s2 * (1 / R + overlap)
+    of_runs = 2 * ms_sr / Q * (1 / R + overlap)
+    df = v**2 / (v_q**2 / (Q - 1) + of_runs**2 / (2 * (R - 1)))
+    if overlap:
+        df = max(df, Q - 1)
+    t = scipy.stats.t(df)
+    half = t.isf(LEVEL / 2) * math.sqrt(v)
+    p_value = 2 * t.sf(abs(d.mean()) / math.sqrt(v))
+    assert result.differences[a, b] == pytest.approx(d.mean(), rel=1e-12)
+    assert result.standard_errors[a, b] == pytest.approx(math.sqrt(v), rel=1e-12)
+    assert result.degrees[a, b] == pytest.approx(df, rel=1e-10)
+    assert result.p_values[a, b] == pytest.approx(p_value, rel=1e-9)
+    assert result.low[a, b] == pytest.approx(d.mean() - half, rel=1e-10)
+    assert result.high[a, b] == pytest.approx(d.mean() + half, rel=1e-10)
+
+
+@WITH_AND_WITHOUT_RUN_VARIANCE
+def test_detectable_differences_by_hand(run_sd, overlap):
+    result = systems_test(three_systems(run_sd), overlap, level=LEVEL)
+
+    pairs = np.triu_indices(3, 1)
+    degrees, errors = result.degrees[pairs], result.standard_errors[pairs]
+    power = scipy.stats.t.ppf(0.8, degrees)
+    alone = scipy.stats.t.isf(LEVEL / 2, degrees)
+    first_of_three = scipy.stats.t.isf(LEVEL / 3 / 2, degrees)
+    assert result.detectable == pytest.approx(max((alone + power) * errors), rel=1e-9)
+    assert result.detectable_adjusted == pytest.approx(
+        max((first_of_three + power) * errors), rel=1e-9
     )
-    for array in (
-        result.p_values,
-        result.adjusted,
-        result.low,
-        result.high,
-        result.degrees,
-        result.standard_errors,
-    ):
-        assert np.isnan(np.diag(array)).all()
-        assert not np.isnan(array[upper]).any()
 
 
-@pytest.mark.parametrize(("run_sd", "overlap"), [(0.0, 0.0), (0.0, 0.25), (0.1, 0.0), (0.1, 0.25)])
+@WITH_AND_WITHOUT_RUN_VARIANCE
+def test_what_the_result_says_of_itself(run_sd, overlap):
+    result = systems_test(three_systems(run_sd), overlap, level=LEVEL)
+
+    pairs = np.triu_indices(3, 1)
+    assert result.adjusted[pairs] == pytest.approx(holm(result.p_values[pairs]))
+    assert (result.runs, result.queries, result.level) == (4, 6, LEVEL)
+    assert (result.baseline, result.note) == (None, "")
+    for name in ("p_values", "adjusted", "low", "high", "degrees", "standard_errors"):
+        array = getattr(result, name)
+        assert np.isnan(np.diag(array)).all(), name
+        assert not np.isnan(array[pairs]).any(), name
+
+
+@WITH_AND_WITHOUT_RUN_VARIANCE
 def test_two_systems_by_hand(run_sd, overlap):
     x = values_of(2, 5, 30, run_sd, rng=4)
     d = x[0] - x[1]
@@ -154,8 +170,8 @@ def test_only_differences_between_systems_count():
     x, rng = values_of(4, 3, 20), np.random.default_rng(5)
     moved = x + rng.normal(size=(1, 3, 20))  # the same for all systems
     order = [2, 0, 3, 1]
-    for other in (systems_test(moved), systems_test(x[:, ::-1, ::-1])):
-        np.testing.assert_allclose(other.p_values, systems_test(x).p_values, rtol=1e-9)
+    for renumbered in (systems_test(moved), systems_test(x[:, ::-1, ::-1])):
+        np.testing.assert_allclose(renumbered.p_values, systems_test(x).p_values, rtol=1e-9)
     np.testing.assert_allclose(
         systems_test(x[order]).p_values, systems_test(x).p_values[np.ix_(order, order)]
     )
@@ -170,10 +186,12 @@ def test_baseline_compares_and_corrects_its_pairs_only():
     x = values_of(4, 3, 50)
     every, one = systems_test(x), systems_test(x, baseline=2)
     np.testing.assert_array_equal(one.p_values, every.p_values)
-    others = [0, 1, 3]
-    np.testing.assert_allclose(one.adjusted[2, others], holm(every.p_values[2, others]))
+    other_systems = [0, 1, 3]
+    np.testing.assert_allclose(
+        one.adjusted[2, other_systems], holm(every.p_values[2, other_systems])
+    )
     np.testing.assert_array_equal(one.adjusted, one.adjusted.T)
-    assert np.isnan(one.adjusted[np.ix_(others, others)]).all()
+    assert np.isnan(one.adjusted[np.ix_(other_systems, other_systems)]).all()
     assert one.detectable <= every.detectable
     assert one.detectable_adjusted < every.detectable_adjusted
     assert repr(one).startswith(
@@ -183,10 +201,10 @@ def test_baseline_compares_and_corrects_its_pairs_only():
 
 def test_equal_systems_and_constant_differences():
     x = values_of(1, 5, 10)[0]
-    for others in ([], [x + 0.1 * values_of(1, 5, 10, rng=1)[0]]):
-        assert systems_test([x, x, *others]).p_values[0, 1] == 1.0
-    same, shifted = systems_test([x, x]), systems_test([x + 1, x])
-    assert (same.low[0, 1], same.high[0, 1], same.detectable) == (0, 0, 0)
+    for other_systems in ([], [x + 0.1 * values_of(1, 5, 10, rng=1)[0]]):
+        assert systems_test([x, x, *other_systems]).p_values[0, 1] == 1.0
+    equal, shifted = systems_test([x, x]), systems_test([x + 1, x])
+    assert (equal.low[0, 1], equal.high[0, 1], equal.detectable) == (0, 0, 0)
     assert (shifted.p_values[0, 1], shifted.differences[0, 1]) == (0.0, pytest.approx(1.0))
     assert systems_test(np.zeros((2, 1, 3))).p_values[0, 1] == 1.0
 

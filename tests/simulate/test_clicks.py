@@ -4,6 +4,7 @@ input.
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections import Counter
 
@@ -55,32 +56,32 @@ def test_impressions_have_the_probabilities_of_the_cascade(labels, keep):
     X = np.tile(np.arange(len(labels), dtype=np.float32), lists)[:, None]
     data = tr.RankingData.from_arrays(X, labels * lists, group=[len(labels)] * lists)
     clicks = simulate_clicks(data, users, probabilities=PAPER, keep_unclicked=keep, seed=11)
-    found = Counter(impressions_of(clicks))
+    counts = Counter(impressions_of(clicks))
     expected = enumerated(labels, PAPER)
     assert sum(expected.values()) == pytest.approx(1)
     n = lists * users
     for outcome, probability in expected.items():
         if not keep and not outcome[1]:
-            assert outcome not in found
+            assert outcome not in counts
             continue
         assert (
-            abs(found[outcome] / n - probability)
+            abs(counts[outcome] / n - probability)
             < 5 * np.sqrt(probability * (1 - probability) / n) + 1e-9
         )
-    assert set(found) <= set(expected)
+    assert set(counts) <= set(expected)
 
 
 def test_two_users_do_not_know_of_each_other():
     lists, labels = 12_000, [0, 3]
     X = np.tile(np.arange(2, dtype=np.float32), lists)[:, None]
     data = tr.RankingData.from_arrays(X, labels * lists, group=[2] * lists)
-    seen = impressions_of(simulate_clicks(data, 2, keep_unclicked=True, seed=5))
-    found = Counter(zip(seen[::2], seen[1::2], strict=True))
+    impressions = impressions_of(simulate_clicks(data, 2, keep_unclicked=True, seed=5))
+    counts = Counter(zip(impressions[::2], impressions[1::2], strict=True))
     expected = enumerated(labels, PAPER)
     for one, other in itertools.product(expected, repeat=2):
         probability = expected[one] * expected[other]
         error = np.sqrt(probability * (1 - probability) / lists)
-        assert abs(found[one, other] / lists - probability) < 5 * error
+        assert abs(counts[one, other] / lists - probability) < 5 * error
 
 
 @st.composite
@@ -94,32 +95,57 @@ def judged(draw):
     return tr.RankingData(X, np.array(labels, np.float32), offsets, qids, ("a", "b"))
 
 
-@settings(max_examples=80, deadline=None)
-@given(judged(), st.integers(1, 4), st.booleans(), st.integers(0, 2**40))
-def test_the_form_of_impressions(data, users, keep, seed):
-    before = data.X.copy(), data.labels.copy(), data.offsets.copy(), data.qids.copy()
+impressions_of_random_lists = given(
+    judged(), st.integers(1, 4), st.booleans(), st.integers(0, 2**40)
+)
+
+
+@settings(max_examples=40, deadline=None)
+@impressions_of_random_lists
+def test_the_data_stays_as_it_is(data, users, keep, seed):
+    before = copy.deepcopy(data)
+
     clicks = simulate_clicks(data, users, keep_unclicked=keep, seed=seed)
-    for now, then in zip((data.X, data.labels, data.offsets, data.qids), before, strict=True):
-        np.testing.assert_array_equal(now, then)
+
+    for name in ("X", "labels", "offsets", "qids"):
+        np.testing.assert_array_equal(getattr(data, name), getattr(before, name))
     assert clicks.feature_names == ("a", "b")
     assert clicks.X.shape == (clicks.n_documents, 2)
     assert clicks.labels.dtype == np.float32
-    assert len(set(clicks.qids.tolist())) == clicks.n_queries
-    # Queries in order, and the impressions of a query in order.
-    origins = [(int(q[1:].split(".")[0]), int(q.split(".")[1])) for q in clicks.qids.tolist()]
-    assert origins == sorted(origins)
-    assert all(1 <= number <= users for _, number in origins)
-    for (query, _), (start, end) in zip(
-        origins, itertools.pairwise(clicks.offsets.tolist()), strict=True
-    ):
-        rows = clicks.X[start:end, 0] / 2
-        assert rows.size == len(set(rows.tolist()))
-        assert ((rows >= data.offsets[query]) & (rows < data.offsets[query + 1])).all()
-        labels = clicks.labels[start:end]
-        assert not labels[:-1].any()
-        assert labels[-1] == 1 or (keep and rows.size == data.sizes[query])
+
+
+def origins_of(clicks: tr.RankingData) -> list[tuple[int, int]]:
+    """The number of the query that each impression is of, and the number of its user."""
+    parts = [qid.removeprefix("q").split(".") for qid in clicks.qids.tolist()]
+    return [(int(query), int(user)) for query, user in parts]
+
+
+@settings(max_examples=40, deadline=None)
+@impressions_of_random_lists
+def test_impressions_are_queries_in_order(data, users, keep, seed):
+    clicks = simulate_clicks(data, users, keep_unclicked=keep, seed=seed)
+
+    origins = origins_of(clicks)
+    assert origins == sorted(set(origins))
+    assert all(1 <= user <= users for _, user in origins)
     if keep:
         assert clicks.n_queries == users * np.count_nonzero(data.sizes)
+
+
+@settings(max_examples=80, deadline=None)
+@impressions_of_random_lists
+def test_an_impression_holds_documents_of_its_list_up_to_the_first_click(data, users, keep, seed):
+    clicks = simulate_clicks(data, users, keep_unclicked=keep, seed=seed)
+
+    ranges = itertools.pairwise(clicks.offsets.tolist())
+    for (query, _), (start, end) in zip(origins_of(clicks), ranges, strict=True):
+        rows = (clicks.X[start:end, 0] / 2).tolist()
+        assert len(rows) == len(set(rows))
+        assert set(rows) <= set(range(data.offsets[query], data.offsets[query + 1]))
+        *above, last = clicks.labels[start:end]
+        assert not any(above)
+        is_whole_list = len(rows) == data.sizes[query]
+        assert last == 1 or (keep and is_whole_list)
 
 
 def test_certain_clicks_and_no_clicks():
@@ -211,41 +237,68 @@ def test_wrong_input(case):
     assert str(caught.value) == sentence
 
 
-def test_positions_have_the_click_rates_of_the_model():
-    labels, scores = [0, 4, 2, 1], [0.1, 0.2, 0.9, 0.2]  # shown as documents 2, 1, 3, 0
-    lists, users = 3000, 4
-    X = np.tile(np.arange(4, dtype=np.float32), lists)[:, None]
-    data = tr.RankingData.from_arrays(X, labels * lists, group=[4] * lists)
-    clicks, propensities = simulate_position_clicks(
-        data, scores * lists, users, severity=1.5, seed=3
-    )
-    assert clicks.n_queries == lists * users
+class PositionClicks:
+    """Four documents per list, shown in the order 2, 1, 3, 0 to four users of each list."""
+
+    shown = (2, 1, 3, 0)
+    attention = np.arange(1, 5) ** -1.5
+    rates = np.array([0.5, 0.95, 0.3, 0.05]) * attention
+    n_lists, n_users = 3000, 4
+
+    def __init__(self) -> None:
+        X = np.tile(np.arange(4, dtype=np.float32), self.n_lists)[:, None]
+        labels = [0, 4, 2, 1] * self.n_lists
+        self.data = tr.RankingData.from_arrays(X, labels, group=[4] * self.n_lists)
+        self.scores = [0.1, 0.2, 0.9, 0.2] * self.n_lists
+
+    def simulated(self, **options):
+        return simulate_position_clicks(
+            self.data, self.scores, self.n_users, severity=1.5, seed=3, **options
+        )
+
+
+@pytest.fixture(scope="module")
+def position_clicks() -> PositionClicks:
+    return PositionClicks()
+
+
+def test_positions_have_the_click_rates_of_the_model(position_clicks):
+    clicks, propensities = position_clicks.simulated()
+
+    n = position_clicks.n_lists * position_clicks.n_users
+    assert clicks.n_queries == n
     assert (clicks.sizes == 4).all()
-    np.testing.assert_array_equal(
-        clicks.X[:, 0].reshape(-1, 4), np.tile([2, 1, 3, 0], (lists * users, 1))
-    )
+    shown = clicks.X[:, 0].reshape(n, 4)
+    np.testing.assert_array_equal(shown, np.tile(position_clicks.shown, (n, 1)))
     np.testing.assert_allclose(
-        propensities.reshape(-1, 4), np.tile(np.arange(1, 5) ** -1.5, (lists * users, 1))
+        propensities.reshape(n, 4), np.tile(position_clicks.attention, (n, 1))
     )
-    rates = clicks.labels.reshape(-1, 4).mean(axis=0)
-    expected = np.array([0.5, 0.95, 0.3, 0.05]) * np.arange(1, 5) ** -1.5
-    assert (
-        np.abs(rates - expected) < 5 * np.sqrt(expected * (1 - expected) / (lists * users))
-    ).all()
-    merged, by_rank = simulate_position_clicks(
-        data, scores * lists, users, severity=1.5, merged=True, seed=3
-    )
-    np.testing.assert_array_equal(
-        merged.labels.reshape(-1, 4), clicks.labels.reshape(-1, users, 4).mean(axis=1)
-    )
-    np.testing.assert_array_equal(
-        merged.X[:, 0], clicks.X[:, 0].reshape(-1, users, 4)[:, 0].ravel()
-    )
-    assert (by_rank == propensities.reshape(-1, users, 4)[:, 0].ravel()).all()
-    assert merged.qids is data.qids
-    # Places are looked at independently of each other.
-    both = (clicks.labels.reshape(-1, 4)[:, :2] > 0).all(axis=1).mean()
-    assert abs(both - expected[0] * expected[1]) < 5 * np.sqrt(both / (lists * users))
+    rates = clicks.labels.reshape(n, 4).mean(axis=0)
+    expected = position_clicks.rates
+    assert (np.abs(rates - expected) < 5 * np.sqrt(expected * (1 - expected) / n)).all()
+
+
+def test_places_are_looked_at_independently_of_each_other(position_clicks):
+    clicks, _ = position_clicks.simulated()
+
+    of_first_two = clicks.labels.reshape(-1, 4)[:, :2] > 0
+    both = of_first_two.all(axis=1).mean()
+    first, second, *_ = position_clicks.rates
+    assert abs(both - first * second) < 5 * np.sqrt(both / len(of_first_two))
+
+
+def test_merged_impressions_are_the_means_of_single_ones(position_clicks):
+    clicks, propensities = position_clicks.simulated()
+
+    merged, by_rank = position_clicks.simulated(merged=True)
+
+    by_list = (-1, position_clicks.n_users, 4)
+    shares = clicks.labels.reshape(by_list).mean(axis=1)
+    np.testing.assert_array_equal(merged.labels.reshape(-1, 4), shares)
+    first_impressions = clicks.X[:, 0].reshape(by_list)[:, 0]
+    np.testing.assert_array_equal(merged.X[:, 0], first_impressions.ravel())
+    np.testing.assert_array_equal(by_rank, propensities.reshape(by_list)[:, 0].ravel())
+    assert merged.qids is position_clicks.data.qids
 
 
 @pytest.mark.parametrize(
@@ -255,12 +308,12 @@ def test_merged_impressions_have_the_mean_gradient(name, label):
     data = tr.RankingData.from_arrays(
         np.arange(8.0)[:, None], [0, 4, 2, 1, 3, 0, 0, 2], group=[5, 3]
     )
-    shown, scores = np.arange(8.0) % 3, np.linspace(-1, 1, 8)
-    clicks, propensities = simulate_position_clicks(data, shown, 20, seed=5)
-    merged, by_rank = simulate_position_clicks(data, shown, 20, merged=True, seed=5)
+    shown_scores, scores = np.arange(8.0) % 3, np.linspace(-1, 1, 8)
+    clicks, propensities = simulate_position_clicks(data, shown_scores, 20, seed=5)
+    merged, by_rank = simulate_position_clicks(data, shown_scores, 20, merged=True, seed=5)
     row = dict(zip(data.X[:, 0], scores, strict=True))
-    each = tr.loss(name).bind(clicks.labels, clicks.offsets, propensities=propensities)
-    grad = each.gradients([row[x] for x in clicks.X[:, 0]])[0]
+    single = tr.loss(name).bind(clicks.labels, clicks.offsets, propensities=propensities)
+    grad = single.gradients([row[x] for x in clicks.X[:, 0]])[0]
     mean = np.concatenate(
         [grad[:100].reshape(20, 5).mean(axis=0), grad[100:].reshape(20, 3).mean(axis=0)]
     )
@@ -273,26 +326,35 @@ def test_merged_impressions_have_the_mean_gradient(name, label):
 
 
 @settings(max_examples=30, deadline=None)
-@given(
-    st.lists(st.integers(0, 5), min_size=1, max_size=5), st.integers(1, 3), st.integers(0, 2**40)
-)
-def test_impressions_of_a_ranker_are_whole_lists_and_the_first_stay_the_same(sizes, users, seed):
-    rng = np.random.default_rng(seed)
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    X = np.arange(offsets[-1], dtype=np.float32)[:, None]
-    labels = rng.integers(0, 5, offsets[-1]).astype(np.float32)
-    data = tr.RankingData(X, labels, offsets, np.arange(len(sizes)), ("row",))
-    scores = rng.integers(0, 3, offsets[-1])
-    more, _ = simulate_position_clicks(data, scores, users + 1, severity=0, seed=seed)
+@given(judged(), st.integers(1, 3), st.integers(0, 2**40))
+def test_impressions_of_a_ranker_are_whole_lists(data, users, seed):
+    scores = np.random.default_rng(seed).integers(0, 3, data.n_documents)
+
     clicks, propensities = simulate_position_clicks(data, scores, users, severity=0, seed=seed)
+
     assert (propensities == 1).all()
-    assert clicks.qids.tolist() == [f"{q}.{u + 1}" for q in range(len(sizes)) for u in range(users)]
-    for q in range(len(sizes)):
-        rows = sorted(range(offsets[q], offsets[q + 1]), key=lambda row: (-scores[row], row))
-        for u in range(users):
-            here, there = clicks.subset([q * users + u]), more.subset([q * (users + 1) + u])
-            assert here.X[:, 0].tolist() == rows
-            np.testing.assert_array_equal(here.labels, there.labels)
+    assert origins_of(clicks) == [
+        (query, user) for query in range(data.n_queries) for user in range(1, users + 1)
+    ]
+    for index, (query, _) in enumerate(origins_of(clicks)):
+        rows = range(data.offsets[query], data.offsets[query + 1])
+        in_order = sorted(rows, key=lambda row: (-scores[row], row))
+        assert (clicks.subset([index]).X[:, 0] / 2).tolist() == in_order
+
+
+@settings(max_examples=30, deadline=None)
+@given(judged(), st.integers(1, 3), st.integers(0, 2**40))
+def test_the_first_impressions_of_a_ranker_stay_the_same_with_one_more_user(data, users, seed):
+    scores = np.random.default_rng(seed).integers(0, 3, data.n_documents)
+
+    few, _ = simulate_position_clicks(data, scores, users, seed=seed)
+    many, _ = simulate_position_clicks(data, scores, users + 1, seed=seed)
+
+    is_early = np.array([user <= users for _, user in origins_of(many)])
+    early = many.subset(is_early)
+    np.testing.assert_array_equal(early.qids, few.qids)
+    np.testing.assert_array_equal(early.labels, few.labels)
+    np.testing.assert_array_equal(early.X, few.X)
 
 
 @pytest.mark.parametrize(

@@ -147,15 +147,15 @@ def test_another_distribution_may_have_other_labels():
 @given(ranking_data(), st.floats(0, 1), st.floats(0, 1), st.integers(0, 2**40))
 def test_more_noise_keeps_what_less_noise_changed(data, one, other, seed):
     before = copies(data)
-    less, more = (
+    few, many = (
         perturb_labels(data, probability, seed=seed) for probability in sorted((one, other))
     )
     assert_unchanged(data, before)
-    changed = less.labels != data.labels
-    np.testing.assert_array_equal(more.labels[changed], less.labels[changed])
+    changed = few.labels != data.labels
+    np.testing.assert_array_equal(many.labels[changed], few.labels[changed])
     np.testing.assert_array_equal(perturb_labels(data, 0, seed=seed).labels, data.labels)
-    assert less.X is data.X
-    assert less.labels.dtype == np.float32
+    assert few.X is data.X
+    assert few.labels.dtype == np.float32
 
 
 @settings(max_examples=60, deadline=None)
@@ -182,10 +182,13 @@ def test_a_seed_is_a_result(change):
     data = tr.RankingData.from_arrays(
         np.arange(200.0)[:, None], np.tile([0, 4], 100), group=[50] * 4
     )
-    one, again, other = change(data, 1), change(data, 1), change(data, 2)
+    one, again, with_other_seed = change(data, 1), change(data, 1), change(data, 2)
     np.testing.assert_array_equal(one.X, again.X)
     np.testing.assert_array_equal(one.labels, again.labels)
-    assert not (np.array_equal(one.X, other.X) and np.array_equal(one.labels, other.labels))
+    assert not (
+        np.array_equal(one.X, with_other_seed.X)
+        and np.array_equal(one.labels, with_other_seed.labels)
+    )
 
 
 DATA = tr.RankingData.from_arrays([[0.0], [1.0]], [0, 1], group=[1, 1])

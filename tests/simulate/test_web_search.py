@@ -71,8 +71,8 @@ def test_labels_have_the_probabilities_the_truth_gives_them(simulated):
         chance = ndtr((truth - cut) / 0.8)
         expected = np.bincount(part, chance)
         deviation = np.sqrt(np.bincount(part, chance * (1 - chance)))
-        found = np.bincount(part, data.labels >= label)
-        assert (np.abs(found - expected) <= 5 * deviation + 1).all()
+        counts = np.bincount(part, data.labels >= label)
+        assert (np.abs(counts - expected) <= 5 * deviation + 1).all()
 
 
 def test_nothing_ranks_better_than_the_truth(simulated):
@@ -113,8 +113,8 @@ def test_queries_do_not_depend_on_their_number_nor_on_threads(like):
 
 def test_blocks_and_seeds_and_shapes_differ():
     one = simulate_web_search(130, like="mslr", n_features=16, mean_length=120, seed=0)
-    other = simulate_web_search(130, like="mslr", n_features=16, mean_length=120, seed=1)
-    assert not np.array_equal(one.sizes, other.sizes)
+    with_other_seed = simulate_web_search(130, like="mslr", n_features=16, mean_length=120, seed=1)
+    assert not np.array_equal(one.sizes, with_other_seed.sizes)
     block = 2**20 // (136 * 120)
     assert not np.array_equal(one.sizes[:block], one.sizes[block : 2 * block])
     assert not np.array_equal(one.subset([0]).X, one.subset([block]).X)
@@ -136,16 +136,16 @@ def test_columns_mean_the_same_for_every_seed(like):
 
 
 def test_fewer_columns_are_a_choice_and_more_are_zeros():
-    whole = simulate_web_search(4, like="mslr", mean_length=10)
+    full = simulate_web_search(4, like="mslr", mean_length=10)
     few = simulate_web_search(4, like="mslr", mean_length=10, n_features=20)
     fewer = simulate_web_search(4, like="mslr", mean_length=10, n_features=16)
-    assert set(fewer.feature_names) < set(few.feature_names) < set(whole.feature_names)
-    chosen = [whole.feature_names.index(name) for name in few.feature_names]
-    np.testing.assert_array_equal(few.X, whole.X[:, chosen])
-    np.testing.assert_array_equal(few.labels, whole.labels)
+    assert set(fewer.feature_names) < set(few.feature_names) < set(full.feature_names)
+    columns = [full.feature_names.index(name) for name in few.feature_names]
+    np.testing.assert_array_equal(few.X, full.X[:, columns])
+    np.testing.assert_array_equal(few.labels, full.labels)
     wide = simulate_web_search(4, like="mslr", mean_length=10, n_features=138)
-    np.testing.assert_array_equal(wide.X, np.hstack([whole.X, np.zeros((whole.n_documents, 2))]))
-    assert wide.feature_names == (*whole.feature_names, "unused_136", "unused_137")
+    np.testing.assert_array_equal(wide.X, np.hstack([full.X, np.zeros((full.n_documents, 2))]))
+    assert wide.feature_names == (*full.feature_names, "unused_136", "unused_137")
     yahoo = simulate_web_search(3, like="yahoo", n_features=700)
     assert yahoo.X[:, :519].any()
     assert not yahoo.X[:, 519:].any()
@@ -216,8 +216,8 @@ def test_mslr_has_heavy_tails_counts_and_zeros(mslr):
     assert (outlying > 10).sum() > 40
     # Covered terms, lengths, sums, smallest and largest counts, boolean: 6 families of 5; all of
     # the page but one.
-    whole = (data.X % 1 == 0).all(axis=0)
-    assert whole.sum() == 6 * 5 + 10
+    is_whole = (data.X % 1 == 0).all(axis=0)
+    assert is_whole.sum() == 6 * 5 + 10
     assert 0.3 < (data.X == 0).mean() < 0.6
 
 

@@ -32,11 +32,11 @@ LANGEVIN = tr.Langevin(temperature=1e3, shrink_rate=1e-3)
 def ends(loss: str, seeds: int, **parameters: Any) -> np.ndarray:
     """NDCG@3 after the last tree, one for each seed."""
     data = five_documents()
-    found = [
+    scores = [
         tr.Ranker(loss=loss, random_state=seed, **TREES, **parameters).fit(data).score(data)
         for seed in range(seeds)
     ]
-    return np.round(found, 3)
+    return np.round(scores, 3)
 
 
 def test_the_best_and_the_second_best_order() -> None:
@@ -58,8 +58,8 @@ def test_the_best_and_the_second_best_order() -> None:
 def test_stochasticrank_with_the_papers_settings_finds_the_best_order_at_any_scale_of_its_hessians(
     loss: str,
 ) -> None:
-    found = ends(loss, 10, langevin=LANGEVIN)
-    assert (found == 0.917).sum() >= 9
+    ndcg = ends(loss, 10, langevin=LANGEVIN)
+    assert (ndcg == 0.917).sum() >= 9
 
 
 @pytest.mark.parametrize("loss", ["stochasticrank(metric=ndcg@3)", "softrank"])

@@ -58,13 +58,15 @@ def premises_hold(found: Directness) -> bool:
 def test_the_guarantee_holds_for_every_loss_on_the_queries_chosen_by(name: str) -> None:
     for seed in range(3):
         _, lists = make_lists(seed, "normal", "graded", queries=40, longest=9)
-        found = directness_among(name, spread_scorings(lists, seed=seed), lists)
-        assert premises_hold(found)
-        assert 0.0 <= found.difference <= found.guarantee_of_means + 1e-12
+        measured = directness_among(name, spread_scorings(lists, seed=seed), lists)
+        assert premises_hold(measured)
+        assert 0.0 <= measured.difference <= measured.guarantee_of_means + 1e-12
         assert (
-            found.guarantee_of_means <= found.eps1 + found.eps2 + 1e-12 <= found.guarantee + 1e-12
+            measured.guarantee_of_means
+            <= measured.eps1 + measured.eps2 + 1e-12
+            <= measured.guarantee + 1e-12
         )
-        assert found.margin >= 0.0
+        assert measured.margin >= 0.0
 
 
 @many
@@ -75,10 +77,10 @@ def test_the_guarantee_holds_for_any_two_costs(seed: int, queries: int, scorings
         rng.normal(size=(2, scorings, queries)) * rng.choice([0.01, 1.0], 2)[:, None, None]
     )
     best = [int(np.argmin(first.mean(axis=1))), int(np.argmin(second.mean(axis=1)))]
-    found = Directness(first[best], second[best])
-    assert premises_hold(found)
-    assert found.difference <= found.guarantee_of_means + 1e-12
-    assert found.margin >= -1e-12
+    measured = Directness(first[best], second[best])
+    assert premises_hold(measured)
+    assert measured.difference <= measured.guarantee_of_means + 1e-12
+    assert measured.margin >= -1e-12
 
 
 def test_the_numbers_by_hand() -> None:
@@ -89,18 +91,18 @@ def test_the_numbers_by_hand() -> None:
 
     lists = Lists.of([1, 0, 0, 1], group=[2, 2])
     by_loss, by_metric = [2.0, 0.0, 0.0, 1.0], [1.0, 0.0, 3.0, 0.0]
-    found = directness("softrank", by_loss, by_metric, lists)
+    measured = directness("softrank", by_loss, by_metric, lists)
     np.testing.assert_allclose(
-        found.loss_costs, [[cost(2), cost(1)], [cost(1), cost(-3)]], atol=1e-9
+        measured.loss_costs, [[cost(2), cost(1)], [cost(1), cost(-3)]], atol=1e-9
     )
     low = 1 - 1 / math.log2(3)
-    np.testing.assert_allclose(found.metric_costs, [[0, 0], [0, low]], atol=1e-12)
-    assert found.eps1 == pytest.approx(cost(1), abs=1e-9)
-    assert found.eps2 == pytest.approx(cost(1), abs=1e-9)
-    assert found.guarantee == pytest.approx(3 * cost(1), abs=1e-9)
-    assert found.difference == pytest.approx(-low / 2)
-    assert not premises_hold(found)  # by the metric the second ranker is the worse one
-    assert "measured -0.1845" in repr(found)
+    np.testing.assert_allclose(measured.metric_costs, [[0, 0], [0, low]], atol=1e-12)
+    assert measured.eps1 == pytest.approx(cost(1), abs=1e-9)
+    assert measured.eps2 == pytest.approx(cost(1), abs=1e-9)
+    assert measured.guarantee == pytest.approx(3 * cost(1), abs=1e-9)
+    assert measured.difference == pytest.approx(-low / 2)
+    assert not premises_hold(measured)  # by the metric the second ranker is the worse one
+    assert "measured -0.1845" in repr(measured)
 
 
 def test_theorem_1_as_stated_fails_on_unseen_queries() -> None:
@@ -120,24 +122,26 @@ def test_theorem_1_as_stated_fails_on_unseen_queries() -> None:
     narrow[0] = ladder[1] + 3.6  # 3.6 above the second
     first = [with_rank(40), with_rank(1), with_rank(40)]
     second = [with_rank(39), narrow, with_rank(1)]
-    seen = Lists.of(np.tile(y, 2), group=[40, 40])
-    chosen = best_scorings("softrank", [np.concatenate(r[:2]) for r in (first, second)], seen)
-    assert chosen == (0, 1)
-    trained = directness("softrank", np.concatenate(first[:2]), np.concatenate(second[:2]), seen)
+    seen_lists = Lists.of(np.tile(y, 2), group=[40, 40])
+    best = best_scorings("softrank", [np.concatenate(r[:2]) for r in (first, second)], seen_lists)
+    assert best == (0, 1)
+    trained = directness(
+        "softrank", np.concatenate(first[:2]), np.concatenate(second[:2]), seen_lists
+    )
     assert premises_hold(trained)
     assert 0 < trained.difference <= trained.guarantee_of_means
     everywhere = Lists.of(np.tile(y, 3), group=[40, 40, 40])
-    found = directness("softrank", np.concatenate(first), np.concatenate(second), everywhere)
-    assert found.guarantee < 0.003
-    assert found.difference > 0.27
-    assert found.margin < -0.26
+    measured = directness("softrank", np.concatenate(first), np.concatenate(second), everywhere)
+    assert measured.guarantee < 0.003
+    assert measured.difference > 0.27
+    assert measured.margin < -0.26
 
 
 @pytest.mark.parametrize("name", WITH_SCALE)
 def test_what_a_loss_is_read_as(name: str) -> None:
     s, lists = make_lists(4, "normal", "binary", queries=30, longest=8)
-    read = surrogate(name)
-    o1, o2 = read.costs(s, lists, 0), read.metric_costs(s, lists)
+    subject = surrogate(name)
+    o1, o2 = subject.costs(s, lists, 0), subject.metric_costs(s, lists)
     kept = ~np.isnan(o2)
     if name in {
         "lambdarank",
@@ -154,10 +158,10 @@ def test_what_a_loss_is_read_as(name: str) -> None:
         assert (o1[kept] >= (o2 - 1 / ideal)[kept]).all()
     if name in {"softrank", "stochasticrank", "reinforce", "plrank", "approxndcg"}:
         assert ((o1[kept] >= -1e-9) & (o1[kept] <= 1)).all()
-        far = read.costs(1e6 * s, lists, 0)
+        far = subject.costs(1e6 * s, lists, 0)
         np.testing.assert_allclose(far[kept], o2[kept], atol=1e-9)  # smoothing ends
     # A perfect ranking far apart costs nothing, but for the losses that never reach their bound.
-    best = read.costs(1e3 * lists.labels, lists, 0) - read.metric_costs(lists.labels, lists)
+    best = subject.costs(1e3 * lists.labels, lists, 0) - subject.metric_costs(lists.labels, lists)
     if name in {
         "lambdarank",
         "ndcg-loss2",
@@ -232,11 +236,11 @@ class _Own:
 
 
 def test_queries_without_a_relevant_document_are_left_out() -> None:
-    found = directness(
+    measured = directness(
         "softrank", [0.0, 1.0, 5.0, 5.0], [1.0, 0.0, 5.0, 5.0], Lists.of([1, 0, 0, 0], [0, 2, 4])
     )
-    assert np.isnan(found.loss_costs[:, 1]).all()
-    assert np.isnan(found.metric_costs[:, 1]).all()
+    assert np.isnan(measured.loss_costs[:, 1]).all()
+    assert np.isnan(measured.metric_costs[:, 1]).all()
     nothing = directness("softrank", [0.0], [0.0], [0])
     assert math.isnan(nothing.margin)
     assert repr(nothing) == "no query with a relevant document"

@@ -67,8 +67,8 @@ def test_no_gamma_is_better(data: Scored, seed: int) -> None:
     # The zeros of the second are neighbours in the order of scores.
     for start, stop in itertools.pairwise(data[1].offsets):
         order = np.argsort(-data[0][start:stop], kind="stable")
-        taken = np.flatnonzero(narrow.gamma[start:stop][order] == 0)
-        assert taken.size == 0 or np.ptp(taken) == taken.size - 1
+        zeros = np.flatnonzero(narrow.gamma[start:stop][order] == 0)
+        assert zeros.size == 0 or np.ptp(zeros) == zeros.size - 1
 
 
 def by_linear_programme(scores: np.ndarray, labels: np.ndarray) -> float:
@@ -79,14 +79,14 @@ def by_linear_programme(scores: np.ndarray, labels: np.ndarray) -> float:
     n = scores.size
     upper = np.hstack((np.eye(n), -(2**labels)[:, np.newaxis]))
     lower = np.hstack((-np.eye(n), (2**labels - 1)[:, np.newaxis]))
-    found = optimize.linprog(
+    optimum = optimize.linprog(
         np.append(cost, 0.0),
         A_ub=np.vstack((upper, lower)),
         b_ub=np.zeros(2 * n),
         A_eq=[[1.0] * n + [0.0]],
         b_eq=[1.0],
     )
-    return float(found.fun)
+    return float(optimum.fun)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -99,14 +99,14 @@ def test_optimal_gamma_against_a_linear_programme(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_optimal_gamma_against_a_general_solver(seed: int) -> None:
     scores, labels = one_list(2000 + seed, longest=12)
-    found = optimize.minimize(
+    optimum = optimize.minimize(
         lambda gamma: cross_entropy(scores, labels, np.clip(gamma, 0, 1))[0],
         np.full(scores.size, 0.5),
         method="SLSQP",
         bounds=[(0.0, 1.0)] * scores.size,
         options={"ftol": 1e-14, "maxiter": 500},
     )
-    assert optimal_gamma(scores, labels).value[0] == pytest.approx(found.fun, rel=1e-6, abs=1e-8)
+    assert optimal_gamma(scores, labels).value[0] == pytest.approx(optimum.fun, rel=1e-6, abs=1e-8)
 
 
 def test_the_smallest_jensen_gap_is_not_the_tightest_bound() -> None:

@@ -56,26 +56,26 @@ def test_no_slope_is_above_what_is_proven(
 def test_the_papers_constants_are_never_passed(kind: str) -> None:
     _, lists = make_lists(0, "normal", kind)
     for text in ("lambdarank(k=none)", "lambdarank(k=none,sigma=3)", *SOFTMAX):
-        found = lipschitz(text, lists, draws=3)
-        assert (found.measured <= found.paper * (1 + 1e-9)).all()
-        assert (found.measured <= found.proven * (1 + 1e-9)).all()
+        constants = lipschitz(text, lists, draws=3)
+        assert (constants.measured <= constants.paper * (1 + 1e-9)).all()
+        assert (constants.measured <= constants.proven * (1 + 1e-9)).all()
 
 
 def test_cross_entropy_reaches_2_and_ranknet_what_is_proven() -> None:
     # All of the probability on a document without any of the target.
-    found = lipschitz("xendcg(gamma=1)", [1, 0, 0])
-    assert found.measured[0] == pytest.approx(2.0, abs=1e-6)
+    constants = lipschitz("xendcg(gamma=1)", [1, 0, 0])
+    assert constants.measured[0] == pytest.approx(2.0, abs=1e-6)
     # Where every document has some of the target it stays below.
-    found = lipschitz("listnet", [1, 1])
-    assert found.measured[0] == pytest.approx(1.0, abs=1e-6)
+    constants = lipschitz("listnet", [1, 1])
+    assert constants.measured[0] == pytest.approx(1.0, abs=1e-6)
     # RankNet with binary labels: upside down and far apart, every pair pulls fully, and no document
     # both ways.
-    found = lipschitz("ranknet(k=none)", [1, 0, 0, 1], draws=2)
-    assert found.proven[0] == pytest.approx(2 / math.log(2) * 4)
-    assert found.measured[0] == pytest.approx(found.proven[0], rel=1e-6)
-    found = lipschitz("mse", [1, 0])
-    assert found.proven[0] == math.inf
-    assert np.isnan(found.paper[0])
+    constants = lipschitz("ranknet(k=none)", [1, 0, 0, 1], draws=2)
+    assert constants.proven[0] == pytest.approx(2 / math.log(2) * 4)
+    assert constants.measured[0] == pytest.approx(constants.proven[0], rel=1e-6)
+    constants = lipschitz("mse", [1, 0])
+    assert constants.proven[0] == math.inf
+    assert np.isnan(constants.paper[0])
 
 
 def test_lambdarank_grows_with_the_list_and_cross_entropy_does_not() -> None:
@@ -113,9 +113,9 @@ def test_differences_of_a_quadratic_are_exact() -> None:
         return query_sums(s * s, offsets)
 
     np.testing.assert_allclose(differences(function, scores, offsets), 2 * scores, atol=1e-9)
-    some = differences(function, scores, offsets, places=[1])
-    assert np.isnan(some[[0, 2, 3]]).all()
-    np.testing.assert_allclose(some[[1, 4]], 2 * scores[[1, 4]], atol=1e-9)
+    second_of_each = differences(function, scores, offsets, places=[1])
+    assert np.isnan(second_of_each[[0, 2, 3]]).all()
+    np.testing.assert_allclose(second_of_each[[1, 4]], 2 * scores[[1, 4]], atol=1e-9)
 
 
 # Generalisation

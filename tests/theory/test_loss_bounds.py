@@ -261,37 +261,45 @@ def test_lambdaranks_metric_is_above_the_cost_of_ndcg(
     assert lambdarank_metric_bound(*data, ties=ties, discount=discount).holds()
 
 
-def test_constants_by_brute_force() -> None:
-    rng = np.random.default_rng(0)
-    for name, _ in itertools.product(FAMILY, range(20)):
-        n = int(rng.integers(1, 8))
-        s, y = rng.integers(-2, 3, n).astype(float), rng.integers(0, 4, n).astype(float)
-        y[0] = max(y[0], 1.0)
-        bound = lambdaloss_bound(s, y, loss(name, k=None))
-        order = np.lexsort((y, -s))
-        rank = np.empty(n, int)
-        rank[order] = np.arange(1, n + 1)
-        u = y if name.startswith("arp") else (2**y - 1) / metric("dcg").per_query(y, y, [0, n])[0]
-        v = 1 / np.log2(1 + np.arange(1, n + 2))
+def rank_part(name: str, r_i: int, r_j: int) -> float:
+    """The part of a pair's weight that two 1-based ranks decide."""
+    inverse_discount = 1 / np.log2(1 + np.arange(1, 10))
+    rho = abs(inverse_discount[r_i - 1] - inverse_discount[r_j - 1])
+    distance = abs(r_i - r_j)
+    delta = inverse_discount[distance - 1] - inverse_discount[distance]
+    if name == "lambdarank":
+        return rho
+    if name == "ndcg-loss2":
+        return delta
+    if name == "ndcg-loss2++":
+        return rho + 5.0 * delta
+    return 1.0
 
-        def weight(
-            i: int, j: int, name: str = name, rank: np.ndarray = rank, v: np.ndarray = v
-        ) -> float:
-            rho = abs(v[rank[i] - 1] - v[rank[j] - 1])
-            d = abs(rank[i] - rank[j])
-            delta = v[d - 1] - v[d]
-            return {"lambdarank": rho, "ndcg-loss2": delta, "ndcg-loss2++": rho + 5.0 * delta}.get(
-                name, 1.0
-            )
 
-        pairs = list(itertools.combinations(range(n), 2))
-        expected = {
-            "C1": y.sum(),
-            "C2": sum(weight(i, j) * u[j] for i, j in pairs if y[i] == y[j]),
-            "C3": sum(weight(i, j) * min(u[i], u[j]) for i, j in pairs if y[i] != y[j]),
-        }
-        for constant, value in bound.constants.items():
-            assert value[0] == pytest.approx(expected[constant], rel=1e-12, abs=1e-12)
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("name", FAMILY)
+def test_constants_by_brute_force(name: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 8))
+    scores = rng.integers(-2, 3, n).astype(float)
+    y = rng.integers(0, 4, n).astype(float)
+    y[0] = max(y[0], 1.0)
+
+    constants = lambdaloss_bound(scores, y, loss(name, k=None)).constants
+
+    u = y if name.startswith("arp") else (2**y - 1) / metric("dcg").mean(y, y)
+    rank = np.empty(n, int)
+    rank[np.lexsort((y, -scores))] = np.arange(1, n + 1)
+    pairs = [
+        (i, j, rank_part(name, rank[i], rank[j])) for i, j in itertools.combinations(range(n), 2)
+    ]
+    expected = {
+        "C1": y.sum(),
+        "C2": sum(w * u[j] for i, j, w in pairs if y[i] == y[j]),
+        "C3": sum(w * min(u[i], u[j]) for i, j, w in pairs if y[i] != y[j]),
+    }
+    for constant, values in constants.items():
+        assert values[0] == pytest.approx(expected[constant], rel=1e-12, abs=1e-12)
 
 
 def test_the_printed_c2_of_arp_counts_each_document_against_itself() -> None:

@@ -92,7 +92,7 @@ def test_claims_1_and_2(data: Scored, epsilon: float) -> None:
             assert np.isnan(smallest[query])
             assert np.isnan(gap[query])
             continue
-        rho, rest = damped.rho[start:stop], damped.rest[start:stop]
+        rho, not_rho = damped.rho[start:stop], damped.rest[start:stop]
         floor = rho.min() * damped.missing[query]
         # Positive definite, by at least Gershgorin's circles, where floats can hold the number.
         assert floor * (1 - 1e-9) <= smallest[query] <= rho.min()
@@ -101,7 +101,7 @@ def test_claims_1_and_2(data: Scored, epsilon: float) -> None:
         # floats can hold them.
         assert 0.0 <= gap[query] <= 1.0
         if damped.missing[query] > 1e-300:
-            rows = damped.missing[query] / rest
+            rows = damped.missing[query] / not_rho
             assert rows.min() * (1 - 1e-9) <= gap[query] <= rows.max() * (1 + 1e-9)
 
 
@@ -155,7 +155,7 @@ def test_the_loss_itself_never_rises_where_it_is_said_not_to(
     trace = majorise_minimise(text, *data, iterations=3, steps=steps)
     # The tight gamma is found up to a part in 10^12.
     assert (np.diff(trace.objective, axis=0) <= 1e-11 * (1 + trace.objective[:-1])).all()
-    assert not any(descends(loss(other)) for other in OTHERS)
+    assert not any(descends(loss(nearby)) for nearby in OTHERS)
 
 
 @pytest.mark.parametrize(
@@ -304,14 +304,14 @@ def share_of_rises(name: str, lists: int) -> tuple[float, float]:
         if np.ptp(y) == 0:
             continue
         objective, values, ranks = loss(name, k=None).bind(y, [0, 5]), [], None
-        found: np.ndarray | None = w
-        while found is not None and len(values) < 21:
-            values.append(objective.values(X @ found)[0])
-            before, ranks = ranks, np.argsort(np.argsort(-X @ found))
+        minimum: np.ndarray | None = w
+        while minimum is not None and len(values) < 21:
+            values.append(objective.values(X @ minimum)[0])
+            before, ranks = ranks, np.argsort(np.argsort(-X @ minimum))
             if np.array_equal(before, ranks):
                 break
-            found = exact_m_step(pair_weights(name, ranks, y), X, found)
-        if found is not None:
+            minimum = exact_m_step(pair_weights(name, ranks, y), X, minimum)
+        if minimum is not None:
             rises.append((np.diff(values) > 1e-9).any())
             endless.append(len(values) == 21)
     return float(np.mean(rises)), float(np.mean(endless))
@@ -341,7 +341,7 @@ def test_the_m_step_has_the_weights_of_the_loss_and_reaches_its_minimum() -> Non
         assert held.values(X @ w)[0] == pytest.approx(
             (weights * np.logaddexp(0, -margins)).sum() / np.log(2)
         )
-        found = exact_m_step(weights, X, w)
-        assert found is not None
-        for other in found + rng.normal(size=(20, 2)) * 0.1:
-            assert held.values(X @ found)[0] < held.values(X @ other)[0]
+        minimum = exact_m_step(weights, X, w)
+        assert minimum is not None
+        for nearby in minimum + rng.normal(size=(20, 2)) * 0.1:
+            assert held.values(X @ minimum)[0] < held.values(X @ nearby)[0]

@@ -50,18 +50,18 @@ def tied(seed: int, queries: int = 50, longest: int = 8) -> Scored:
     st.sampled_from(["dcg", "ndcg", "ndcg@3", "ndcg(gain=linear,discount=reciprocal)@5"]),
 )
 def test_without_shift_ties_count_as_their_expected_value(data: Scored, judge: str) -> None:
-    found = smoothing_limit(*data, judge, mu=0.0)
-    np.testing.assert_allclose(found.value, found.expected, rtol=1e-10, atol=1e-12)
+    smoothed = smoothing_limit(*data, judge, mu=0.0)
+    np.testing.assert_allclose(smoothed.value, smoothed.expected, rtol=1e-10, atol=1e-12)
 
 
 @many
 @given(st.integers(0, 2**32), st.sampled_from(["dcg@2", "ndcg", "ndcg@3"]))
 def test_with_a_large_shift_ties_count_as_the_worst_case(seed: int, judge: str) -> None:
     data = tied(seed)
-    found = smoothing_limit(
+    smoothed = smoothing_limit(
         *data, judge, mu=9.0
     )  # whole labels: a pair flips with probability 1e-10
-    np.testing.assert_allclose(found.value, found.worst, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(smoothed.value, smoothed.worst, rtol=1e-6, atol=1e-7)
 
 
 @many
@@ -81,21 +81,21 @@ def order_probabilities(labels: list[float], mu: float) -> dict[tuple[int, ...],
     x, w = np.polynomial.legendre.leggauss(200)
     t, w = 10.0 * x, 10.0 * w
     means = [-mu * label for label in labels]
-    found = {}
+    smoothed = {}
     for order in itertools.permutations(range(len(labels))):
         # Pr(z_first > z_second > z_third), from the lowest up.
         densities = [stats.norm.pdf(t, means[i] - np.mean(means)) for i in order]
         if len(order) == 1:
-            found[order] = 1.0
+            smoothed[order] = 1.0
             continue
         above = 1.0 - stats.norm.cdf(t, means[order[0]] - np.mean(means))
         if len(order) == 2:
-            found[order] = float(np.sum(w * densities[1] * above))
+            smoothed[order] = float(np.sum(w * densities[1] * above))
             continue
         # Pr(z_first > t) for z_second = t, and z_third below t.
         below = stats.norm.cdf(t, means[order[2]] - np.mean(means))
-        found[order] = float(np.sum(w * densities[1] * above * below))
-    return found
+        smoothed[order] = float(np.sum(w * densities[1] * above * below))
+    return smoothed
 
 
 @pytest.mark.parametrize("labels", [[1, 0], [3, 1], [2, 1, 0], [1, 1, 0], [0, 2, 0], [4, 1, 1]])
@@ -120,22 +120,22 @@ def test_the_limit_against_every_order_of_a_small_tie(labels: list[float], mu: f
 def test_the_limit_of_a_pair_in_closed_form() -> None:
     step = 1 - 1 / math.log2(3)
     for mu in (0.0, 0.1, 1.0, 5.0):
-        found = smoothing_limit([0.0, 0.0], [1, 0], mu=mu)
-        assert found.bias[0] == pytest.approx(step * phi(-mu / math.sqrt(2)), abs=1e-12)
-        assert found.share[0] == pytest.approx(2 * phi(-mu / math.sqrt(2)), abs=1e-12)
+        smoothed = smoothing_limit([0.0, 0.0], [1, 0], mu=mu)
+        assert smoothed.bias[0] == pytest.approx(step * phi(-mu / math.sqrt(2)), abs=1e-12)
+        assert smoothed.share[0] == pytest.approx(2 * phi(-mu / math.sqrt(2)), abs=1e-12)
     # Long ties are as exact.
     y = np.random.default_rng(0).integers(0, 5, 300).astype(float)
-    found = smoothing_limit(np.zeros(300), y, mu=0.0)
-    assert found.value[0] == pytest.approx(found.expected[0], abs=1e-12)
+    smoothed = smoothing_limit(np.zeros(300), y, mu=0.0)
+    assert smoothed.value[0] == pytest.approx(smoothed.expected[0], abs=1e-12)
 
 
 def test_where_no_tie_matters_there_is_no_share() -> None:
-    found = smoothing_limit(
+    smoothed = smoothing_limit(
         [2.0, 1.0, 5.0, 5.0, 1.0, 1.0], Lists.of([1, 0, 1, 1, 0, 0], [0, 2, 4, 6]), mu=0.1
     )
-    assert np.isnan(found.share).all()
-    np.testing.assert_allclose(found.bias, [0.0, 0.0, np.nan], atol=1e-12)
-    np.testing.assert_array_equal(found.standard_error, [0.0, 0.0, np.nan])
+    assert np.isnan(smoothed.share).all()
+    np.testing.assert_allclose(smoothed.bias, [0.0, 0.0, np.nan], atol=1e-12)
+    np.testing.assert_array_equal(smoothed.standard_error, [0.0, 0.0, np.nan])
     assert smoothing_limit([], Lists.of([], [0]), mu=1.0).value.size == 0
 
 
@@ -171,22 +171,22 @@ def test_a_small_sigma_is_near_its_limit_and_a_large_one_is_not() -> None:
     s, lists = tied(6, queries=100, longest=6)
     limit = smoothing_limit(s, lists, mu=0.5)
     for sigma, near in ((1e-3, True), (3.0, False)):
-        found = smoothed_metric(s, lists, sigma=sigma, mu=0.5, draws=300)
-        difference = np.nanmean(found.value - limit.value)
-        error = math.sqrt(np.nansum(found.standard_error**2)) / np.count_nonzero(
-            ~np.isnan(found.value)
+        smoothed = smoothed_metric(s, lists, sigma=sigma, mu=0.5, draws=300)
+        difference = np.nanmean(smoothed.value - limit.value)
+        error = math.sqrt(np.nansum(smoothed.standard_error**2)) / np.count_nonzero(
+            ~np.isnan(smoothed.value)
         )
         assert (abs(difference) < 5 * error) == near
 
 
 def test_seeds() -> None:
     s, lists = tied(7, queries=2000, longest=9)
-    found = [
+    smoothed = [
         smoothed_metric(s, lists, sigma=0.0, mu=0.1, draws=65, seed=seed).value
         for seed in (1, 1, 2)
     ]
-    np.testing.assert_array_equal(found[0], found[1])
-    assert np.nanmax(np.abs(found[0] - found[2])) > 0
+    np.testing.assert_array_equal(smoothed[0], smoothed[1])
+    assert np.nanmax(np.abs(smoothed[0] - smoothed[2])) > 0
 
 
 def test_the_loss_is_minus_the_smoothed_metric() -> None:
@@ -196,10 +196,10 @@ def test_the_loss_is_minus_the_smoothed_metric() -> None:
         .bind(lists)
         .values(s)
     )
-    found = smoothed_metric(s, lists, "ndcg@3", sigma=0.7, mu=0.4, draws=2000)
-    kept = ~np.isnan(found.value)
-    error = np.sqrt(2.0) * found.standard_error[kept]
-    z = (-values - found.value)[kept] / np.maximum(error, 1e-12)
+    smoothed = smoothed_metric(s, lists, "ndcg@3", sigma=0.7, mu=0.4, draws=2000)
+    kept = ~np.isnan(smoothed.value)
+    error = np.sqrt(2.0) * smoothed.standard_error[kept]
+    z = (-values - smoothed.value)[kept] / np.maximum(error, 1e-12)
     assert (np.abs(z)[error > 1e-9] < 5).all()
 
 
@@ -222,7 +222,7 @@ def test_softrank_is_no_smoothed_ndcg_where_three_are_tied() -> None:
 @given(st.integers(0, 2**32), st.floats(0.0, 3.0), st.sampled_from([0.0, 0.1, 1.0]))
 def test_flipped_pairs_against_a_double_loop(seed: int, mu: float, sigma: float) -> None:
     s, lists = tied(seed, queries=20)
-    found = flipped_pairs(s, lists, sigma=sigma, mu=mu)
+    flipped = flipped_pairs(s, lists, sigma=sigma, mu=mu)
     for q, (start, stop) in enumerate(itertools.pairwise(lists.offsets)):
         total = 0.0
         for i in range(start, stop):
@@ -239,7 +239,7 @@ def test_flipped_pairs_against_a_double_loop(seed: int, mu: float, sigma: float)
                     )
                 elif s[i] == s[j]:
                     total += phi(mu * (lists.labels[i] - lists.labels[j]) / math.sqrt(2))
-        assert found[q] == pytest.approx(total, abs=1e-12)
+        assert flipped[q] == pytest.approx(total, abs=1e-12)
 
 
 @many
@@ -289,5 +289,5 @@ def test_how_large_mu_must_be() -> None:
     # middle of it to its end NDCG changes little.
     pair = -math.sqrt(2) * stats.norm.ppf(0.01 / (1 - 1 / math.log2(3)))
     for n, mu in ((1, pair), (10, 2.1), (100, 1.3)):
-        found = smoothing_limit(np.zeros(n + 1), np.r_[1.0, np.zeros(n)], mu=mu)
-        assert found.bias[0] == pytest.approx(0.01, abs=1e-9 if n == 1 else 1e-3)
+        smoothed = smoothing_limit(np.zeros(n + 1), np.r_[1.0, np.zeros(n)], mu=mu)
+        assert smoothed.bias[0] == pytest.approx(0.01, abs=1e-9 if n == 1 else 1e-3)
