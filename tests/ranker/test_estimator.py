@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -398,3 +399,31 @@ def test_values_of_another_kind_are_one_sentence(tmp_path):
     ranker(n_estimators=2, verbose=False).fit(TRAIN, callbacks=lambda step: False)
     with pytest.raises(tr.DataError, match="path: found 3; expected the path of a file"):
         ranker(n_estimators=1).fit(TRAIN).save(3)
+
+
+def test_constraints_of_another_length_are_one_sentence(capfd):
+    for constraints in ([1], 1, np.array([1])):
+        with pytest.raises(
+            tr.OptionError, match="monotone_constraints: found 1; expected 4, one per feature"
+        ):
+            ranker(monotone_constraints=constraints).fit(TRAIN)
+    assert "Fatal" not in "".join(capfd.readouterr())
+
+
+def test_a_loss_without_hessians_is_one_sentence():
+    @tr.losses.register("flat")
+    @dataclass(frozen=True)
+    class Flat(tr.losses.ListLoss):
+        @staticmethod
+        def one_list(scores, labels, grad, hess):
+            for i in range(scores.size):
+                grad[i] = scores[i] - labels[i]
+            return 0.0
+
+    try:
+        with pytest.raises(
+            tr.DataError, match="loss flat: all hessians are 0, so no leaf has a value"
+        ):
+            ranker("flat", n_estimators=1).fit(TRAIN)
+    finally:
+        del tr.losses.REGISTRY["flat"]

@@ -16,6 +16,7 @@ from sklearn.utils.fixes import parse_version
 from sklearn.utils.validation import check_is_fitted
 
 import tautrank as tr
+from tautrank.compat import LGBMRanker
 from tautrank.ranker.estimator import Ranker
 
 RNG = np.random.default_rng(0)
@@ -98,6 +99,29 @@ def test_cross_validation_of_a_pipeline(routing):
         pipeline, X, Y, cv=GroupKFold(3), params={"qid": QID, "groups": QID}, error_score="raise"
     )
     assert (scores > 0.7).all()
+
+
+@pytest.mark.parametrize("estimator", [Ranker, LGBMRanker])
+def test_cross_validation_scores_each_fold_as_by_hand(estimator, routing):
+    folds = GroupKFold(3)
+    expected = []
+    for train, held_out in folds.split(X, Y, QID):
+        fitted = estimator("xendcg", **FEW).fit(X[train], Y[train], qid=QID[train])
+        expected.append(fitted.score(X[held_out], Y[held_out], qid=QID[held_out]))
+
+    values = cross_val_score(
+        estimator("xendcg", **FEW), X, Y, cv=folds, params={"qid": QID, "groups": QID}
+    )
+
+    assert values.tolist() == expected
+
+
+@pytest.mark.parametrize("estimator", [Ranker, LGBMRanker])
+def test_a_search_without_routing_says_how_to_turn_it_on(estimator):
+    search = GridSearchCV(estimator(**FEW), {"num_leaves": [3]}, error_score="raise")
+
+    with pytest.raises(ValueError, match=r"sklearn.set_config\(enable_metadata_routing=True\)"):
+        search.fit(X, Y)
 
 
 def test_pipeline_without_routing():
