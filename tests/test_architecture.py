@@ -264,7 +264,6 @@ OF_A_ROOM = {
         "documented_commands",
         "documented_errors",
         "start_up",
-        "theory",
         "train",
         "tune",
     },

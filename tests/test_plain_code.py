@@ -20,7 +20,6 @@ GOAL = Measures(dense=5.0, largest=35, long=0, wide=0, banned=0)
 
 # Rooms that are not there yet. A line is lowered as its room gets plainer, and removed at the end.
 NOT_YET = {
-    "commands": Measures(5, 26, 5, 0, 37),
     "engines": Measures(7, 28, 8, 0, 115),
 }
 # Remove when all rooms are plain.
@@ -47,10 +46,10 @@ WIDE_BY_KEYWORD = frozenset(
         "study.py resume",
         "study.py run",
         "training.py train",
-        "training.py tune",
+        "tuning.py tune",
         "using.py evaluate",
         "using.py explain",
-        "using.py theory_check",
+        "theory.py theory_check",
     }
 )
 

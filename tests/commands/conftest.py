@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import tautrank as tr
-from tautrank.commands import training
+from tautrank.commands import demonstration
 from tautrank.losses import REGISTRY
 from tautrank.metrics import METRICS
 
@@ -43,7 +43,7 @@ def small_demo(monkeypatch):
         "_MORE_FEATURES": 16,
         "_MORE_TREES": 3,
     }.items():
-        monkeypatch.setattr(training, name, value)
+        monkeypatch.setattr(demonstration, name, value)
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ import pytest
 import tautrank as tr
 from tautrank.commands.comparing import compare
 from tautrank.commands.options import takes_groups
-from tautrank.commands.training import train, tune
+from tautrank.commands.training import train
+from tautrank.commands.tuning import tune
 from tautrank.engines import DEFAULTS
 from tautrank.experiments.compare import comparison
 from tests.ranker_examples import TRAIN, VALID

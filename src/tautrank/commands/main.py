@@ -22,7 +22,7 @@ from tautrank.errors import TautrankError, TautrankWarning
 # Where each command is, in the order in which a new user meets them; a group of commands is
 # `<name>_app` there.
 _PLACES = {
-    "demo": "training",
+    "demo": "demonstration",
     "data": "using",
     "train": "training",
     "evaluate": "using",
@@ -32,9 +32,9 @@ _PLACES = {
     "export": "models",
     "compare": "comparing",
     "compare-runs": "comparing",
-    "tune": "training",
+    "tune": "tuning",
     "study": "study",
-    "theory": "using",
+    "theory": "theory",
 }
 
 _LONGEST_SENTENCE = 1000  # characters: longer than any, so that none is cut

@@ -153,8 +153,8 @@ class Reading:
         values_aside = {}
         for kind, name in name_by_kind.items():
             first, values_aside[kind] = set_aside(first, name, f"{files[0]}: {kind}")
-        others = [self.file(path) for path in files[1:]]
-        return same_columns([first, *others], files), values_aside
+        parts = [first, *(self.file(path) for path in files[1:])]
+        return same_columns(parts, files), values_aside
 
     def in_files(
         self,

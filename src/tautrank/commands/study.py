@@ -49,12 +49,14 @@ _MOST_FAILURES = 5  # on the terminal; a report lists all of them
 
 _STORE = argument("Store of a study.", shown="STORE")
 _DATA = option(
-    "Folder, file, or simulated:mslr:200 (200 queries like MSLR); three times for train, valid, test."
+    "Folder, file, or simulated:mslr:200 (200 queries like MSLR); "
+    "three times for train, valid, test."
 )
 _FOLD = option("The only fold (or set) to use from a folder.")
 _WORKERS = option("Number of processes that train in parallel; default one per core.")
 _DASK = option(
-    "Run on Dask: address or file of a scheduler, or 'local' for --workers processes on this machine.",
+    "Run on Dask: address or file of a scheduler, "
+    "or 'local' for --workers processes on this machine.",
     "",
 )
 
@@ -177,8 +179,10 @@ def status(
         )
         return
     say(f"{meta['study']} on {meta['data']}")
-    done = f"{counts['done']:,} of {counts['planned']:,} trainings are done"
-    say(f"{done}, {counts['failed']} failed, {waiting:,} waiting")
+    say(
+        f"{counts['done']:,} of {counts['planned']:,} trainings are done, "
+        f"{counts['failed']} failed, {waiting:,} waiting"
+    )
     say(f"running: {running}" if running else "not running")
     _print_failures(failures)
     if waiting and not running:
@@ -207,8 +211,9 @@ def report(
         if output is None:
             _show(opened, as_json)
             return
-        found = getattr(collect(opened), _FORMS[output.suffix.lower()])()
-        write_whole(output, found if isinstance(found, str) else json_text(found))
+        form = getattr(collect(opened), _FORMS[output.suffix.lower()])
+        content = form()
+        write_whole(output, content if isinstance(content, str) else json_text(content))
     say(f"{output}: written")
 
 
@@ -220,15 +225,15 @@ def _open(store: Path, imported: list[str] | None, data: DataSource | None = Non
 def _run(
     store: StudyStore, workers: int | None, dask: str, as_json: bool, *, retry_failed: bool = False
 ) -> None:
-    how = f"tautrank study resume {shlex.quote(str(store.path))}"
-    chosen = choose_workers(job_count(None) if workers is None else workers, dask)
-    with show_trainings(hint=f"; continue with: {how}") as progress:
+    command = f"tautrank study resume {shlex.quote(str(store.path))}"
+    n_workers = job_count(None) if workers is None else workers
+    with show_trainings(hint=f"; continue with: {command}") as progress:
         try:
-            store.run(chosen, progress, retry_failed=retry_failed)
+            store.run(choose_workers(n_workers, dask), progress, retry_failed=retry_failed)
         except TautrankError as error:
             if progress.done:
                 raise type(error)(
-                    f"{error} (finished trials are kept; continue with: {how})"
+                    f"{error} (finished trials are kept; continue with: {command})"
                 ) from None
             raise
     _show(store, as_json)
@@ -240,8 +245,8 @@ def _show(store: StudyStore, as_json: bool) -> None:
         print_json(result.to_dict())
         return
     say(result.plan.study.title, style="bold")
-    for what, how in result.facts().items():
-        say(f"{what}: {how}")
+    for title, fact in result.facts().items():
+        say(f"{title}: {fact}")
     show(result, result.note())
     _print_failures([f"{failure.title}: {failure.error}" for failure in result.failures])
     say(f"All trainings: {store.path}")

@@ -1,11 +1,10 @@
-"""The commands that train: train, tune, and the demonstration."""
+"""The command `tautrank train`, and the options of all that train."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import signal
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -16,21 +15,19 @@ import numpy as np
 import typer
 
 import tautrank as tr
-from tautrank.arguments import choice, job_count, whole
-from tautrank.arrays import query_of
+from tautrank.arguments import choice, whole
 from tautrank.commands import options
 from tautrank.commands.models import size_of, top_features
-from tautrank.commands.options import argument, flag, option, several
-from tautrank.commands.output import ERR, OUT, print_json, say, show, show_trainings
+from tautrank.commands.options import argument, flag, option
+from tautrank.commands.output import ERR, say
 from tautrank.data.distributed import LOCAL, connect
-from tautrank.data.text_source import require_files
 from tautrank.engines import DEFAULT_ENGINE, Settings, engine_for, members_of, read_loss
 from tautrank.engines.packages import check_installed
 from tautrank.errors import OptionError, refuse
 from tautrank.files import require_writable
 from tautrank.progress import duration_text
 
-_METRIC = option("Metric for validation and early stopping.", "ndcg@10")
+METRIC = option("Metric for validation and early stopping.", "ndcg@10")
 LEARNING_RATE = option(
     "Learning rate: the factor by which each tree is scaled.", Settings.learning_rate
 )
@@ -52,7 +49,8 @@ class Training:
         Settings.early_stopping_rounds or 0,
     )
     list_features: str | None = option(
-        "Features to describe relative to the list too: all, auto (by validation data), or names or numbers from 0."
+        "Features to describe relative to the list too: "
+        "all, auto (by validation data), or names or numbers from 0."
     )
     speed: str = option(
         "exact, or fast for coarser bins and quantised gradients (LightGBM).", Settings.speed
@@ -157,8 +155,8 @@ class _LangevinOptions:
             "temperature": self.langevin_temperature,
             "shrink_rate": self.langevin_shrink_rate,
         }
-        given = {name: value for name, value in strengths.items() if value is not None}
-        return tr.Langevin(**given) if given else None
+        typed = {name: value for name, value in strengths.items() if value is not None}
+        return tr.Langevin(**typed) if typed else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,7 +210,7 @@ def train(
     loss: str = option(
         "Loss to optimise, such as 'ndcg-loss2++'; 'committee' for six in one model.", "lambdarank"
     ),
-    metric: str = _METRIC,
+    metric: str = METRIC,
     cross_validate_trees: bool = flag(
         "Choose the number of trees by cross-validation, then train on all queries.",
         "--cross-validate-trees",
@@ -237,10 +235,7 @@ def train(
     bound_metric = tr.metric(metric)  # refuse a wrong name before reading the data
     langevin_value = langevin.value()
     require_writable(model)
-    if init_model is not None:
-        from tautrank.ranker.model_file import check_model
-
-        check_model(init_model)
+    _check_model(init_model)
     place.check(has_columns_aside=bool(weights or propensity))
     with ExitStack() as stack:
         columns_aside: dict[str, Any] = {}
@@ -269,14 +264,27 @@ def train(
             callbacks=[lambda step: bool(interrupts)],
         )
     ranker.save(model)
-    size = size_of(ranker)
-    if ranker.best_score_ is not None:
-        size += f", validation {bound_metric} {ranker.best_score_:.4f}"
-    say(f"{model}: {size}")
+    say(f"{model}: {_size_and_value(ranker)}")
     say(_how_it_went(ranker, time.perf_counter() - start))
     if interrupts:
         ERR.print(f"stopped: {model} has the trees so far")
         raise typer.Exit(130)
+
+
+def _check_model(path: Path | None) -> None:
+    """Raise an error about a file that is no model; None is fine."""
+    if path is not None:
+        from tautrank.ranker.model_file import check_model
+
+        check_model(path)
+
+
+def _size_and_value(ranker: Any) -> str:
+    """Return how large a model is, and its value on validation data."""
+    size = size_of(ranker)
+    if ranker.best_score_ is None:
+        return size
+    return f"{size}, validation {ranker.metric} {ranker.best_score_:.4f}"
 
 
 def _how_it_went(ranker: Any, seconds: float) -> str:
@@ -328,181 +336,3 @@ def _interrupted() -> Iterator[list[int]]:
         yield signals
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def tune(
-    *,
-    data: Path = argument("Training data (LETOR text or a table)."),
-    valid: Path = option("Validation data, to choose a configuration by.", ...),
-    loss: list[str] | None = several(
-        "Loss, or losses to choose from; default lambdarank.", "--loss", "-l"
-    ),
-    metric: str = _METRIC,
-    trials: int = option("Number of configurations to try, including those in the store.", 50),
-    space: str = option(
-        "Search space: default, trees, stochasticrank, or a JSON file of ranges.", "default"
-    ),
-    sampler: str = option("random, or tpe, which samples near good earlier trials.", "random"),
-    prune: bool = option("Stop a trial early if it is worse than the others.", True),
-    store: Path | None = option(
-        "File that stores all trials; running the command again continues from it."
-    ),
-    timeout: float | None = option("Time limit in seconds."),
-    model: Path | None = option("File to save the best model in.", None, "--model", "-o"),
-    final_fit: str = option(
-        "Data for the final training of the best model: train or train+valid.", "train"
-    ),
-    training: Training,
-    workers: int = option("Number of trainings to run in parallel.", 1),
-    reading: options.Reading,
-    as_csv: bool = flag("Print all trials as CSV.", "--csv"),
-    as_json: bool = options.AS_JSON,
-) -> None:
-    """Search for the parameters that rank best on validation data. Needs Optuna.
-
-    Example: tautrank tune train.txt --valid vali.txt --loss lambdarank --store tune.db --model
-    best.taut
-    """
-    from tautrank.experiments.search import SearchOptions, declare_search
-    from tautrank.experiments.space import space_named_or_in_file
-    from tautrank.experiments.tune import SearchInterrupted, run_search
-    from tautrank.experiments.tuning import best_text, train_command
-
-    require_files(data, valid)
-    losses = options.names_of(loss, "--loss") or ["lambdarank"]
-    fixed = training.parameters(losses)
-    search_options = SearchOptions(
-        sampler=sampler,
-        prune=prune,
-        n_trials=trials,
-        timeout=timeout,
-        seed=training.seed,
-        n_jobs=training.jobs,
-        workers=workers,
-        store=store,
-        final_fit=final_fit if model is not None else None,
-    )
-    search = declare_search(
-        losses, metric, space_named_or_in_file(space), fixed, search_options.seed
-    )
-    if model is not None:
-        require_writable(model)
-    (train_part, valid_part), _ = reading.files(data, valid)
-    try:
-        with show_trainings() as progress:
-            result = run_search(search, search_options, train_part, valid_part, progress)
-    except SearchInterrupted as stopped:
-        found = stopped.result
-        if found.has_best:
-            ERR.print(f"best so far: {best_text(found)}")
-            ERR.print(found.table())
-        how_to_continue = "nothing is kept (with --store FILE the same command would continue)"
-        if store is not None:
-            how_to_continue = f"the same command continues from {store}"
-        ERR.print(f"stopped after {len(found.trials)} of {trials} trials; {how_to_continue}")
-        raise typer.Exit(130) from None
-    if result.ranker is not None and model is not None:
-        result.ranker.save(model)
-    if as_json:
-        print_json(result.to_dict())
-    elif as_csv:
-        sys.stdout.write(result.to_csv())
-    else:
-        again = {"import": training.imported, **reading.changed()}
-        say(result.note())
-        say(f"best: {best_text(result)}")
-        OUT.print(result.table())
-        say(
-            f"The best of {len(result.trials)} scores is too optimistic: judge the model on test data."
-        )
-        again_typed = train_command(
-            result, str(data), str(valid), str(model or "best.taut"), **again
-        )
-        OUT.print(
-            f"The same model: {again_typed}", markup=False, soft_wrap=True
-        )  # one line, to be copied
-
-
-# ---- The demonstration: losses on synthetic web search, what ties do to a metric, and a committee
-
-_QUERIES, _FEATURES, _TREES, _REPEATS = 500, 100, 100, 3
-# Of five settings tried with an earlier committee (fewer trees, other features, another seed) it
-# led by +.0039, -.0020, +.0047 and +.0066 NDCG@10, and with this one by +.0056 (now +.0112): it was
-# chosen to show a lead.
-_MORE_QUERIES, _MORE_FEATURES, _MORE_TREES = 3000, 60, 400
-_WORKERS: int | None = None  # all cores
-_READING = """\
-minus: how far above the first line, with a 95 % interval; p: the chance of that much if both were alike, corrected \
-for all lines; detectable: the difference the test would find; w/t/l: test queries won, tied and lost. \
-More: docs/comparing.md
-"""
-_TIES = """\
-LightGBM and XGBoost rank ties by 'input' order: here, as in many judged files, the best labels come first. \
-tautrank's default, 'worst', gives ties no credit.
-"""
-_COMMITTEE = """\
-Both are trained once, so this compares two models. The settings were chosen so that the difference shows: \
-docs/results/committees.md has four real data sets.
-"""
-_NEXT = """
-Next, on your own files:
-  tautrank data info train.txt
-  tautrank compare train.txt --test test.txt
-  tautrank train train.txt --valid vali.txt --loss committee --model model.taut
-  tautrank evaluate --model model.taut test.txt --metrics ndcg@10,err@10,map"""
-
-
-def demo(seed: int = option("Random seed of the data and the training.", 0)) -> None:
-    """Compare losses on synthetic data, and show what to type next.
-
-    Example: tautrank demo
-    """
-    from tautrank.experiments.compare import DEFAULT_LOSSES
-
-    data = tr.simulate.simulate_web_search(
-        _QUERIES, n_features=_FEATURES, mean_length=80, seed=seed
-    )
-    say(f"1. Which loss wins? {len(DEFAULT_LOSSES)} of them, trained {_REPEATS} times each", "bold")
-    say(f"{_QUERIES} queries of synthetic web search like MSLR; about a minute on 2 cores.")
-    _demonstrate(data, DEFAULT_LOSSES, _REPEATS, seed, job_count(_WORKERS), _TREES, _READING)
-    say("\n2. NDCG@10 of equal scores depends on the rule for ties", "bold")
-    labels = data.labels[np.lexsort((-data.labels, query_of(data.offsets)))]
-    for ties in ("worst", "expected", "best", "input"):
-        value = tr.metric("ndcg@10", ties=ties).mean(np.zeros(labels.size), labels, data.offsets)
-        say(f"  {ties:<9}{value:.4f}")
-    say(_TIES)
-    say(f"3. A committee adds several losses up, on {_MORE_QUERIES:,} queries", "bold")
-    data = tr.simulate.simulate_web_search(
-        _MORE_QUERIES, n_features=_MORE_FEATURES, mean_length=60, seed=seed
-    )
-    _demonstrate(data, ("lightgbm:lambdarank", "committee"), 1, seed, 1, _MORE_TREES, _COMMITTEE)
-    say(_NEXT)
-
-
-def _demonstrate(
-    data: tr.RankingData,
-    losses: Sequence[str],
-    repeats: int,
-    seed: int,
-    workers: int,
-    trees: int,
-    reading: str,
-) -> None:
-    """Print a comparison on half of the queries."""
-    how: dict[str, Any] = {
-        "losses": losses,
-        "metrics": ["ndcg@10"],
-        "repeats": repeats,
-        "seed": seed,
-    }
-    how |= {
-        "n_estimators": trees,
-        "learning_rate": 0.1,
-        "num_leaves": 15,
-        "early_stopping_rounds": max(20, trees // 8),
-    }
-    with show_trainings() as progress:
-        result = tr.compare(
-            *data.split([0.5, 0.2, 0.3], seed=seed), workers=workers, progress=progress, **how
-        )
-    show(result, reading)

@@ -1,19 +1,18 @@
-"""The commands that use data and models: data info, evaluate, rank, explain and theory check."""
+"""The commands that use data and models: data info, evaluate, rank and explain."""
 
 from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import typer
 
 import tautrank as tr
 from tautrank.arguments import choice
 from tautrank.commands import options
-from tautrank.commands.options import argument, flag, option, several
-from tautrank.commands.output import ERR, OUT, print_json, say, say_written, show_reading
+from tautrank.commands.options import argument, option, several
+from tautrank.commands.output import ERR, OUT, print_json, say, say_written
 from tautrank.data import Judged, Lists
 from tautrank.data.trec import csv_lines, run_lines
 from tautrank.errors import OptionError, counted
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from tautrank.ranker.estimator import Ranker
 
 data_app = options.group("Inspect ranking data.")
-theory_app = options.group("Check what the papers prove, on your data and your losses.")
 
 _DEFAULT_METRICS = ("ndcg@5", "ndcg@10", "map", "mrr")
 _DEFAULTS = ", ".join(_DEFAULT_METRICS)
@@ -302,78 +300,3 @@ def _write_side_by_side(
     page.to_html(comparison.report)
     say(page.lead)
     say(f"wrote {comparison.report}")
-
-
-@theory_app.command("check")
-@options.takes_groups
-def theory_check(
-    *,
-    data: Path | None = argument(
-        "Labelled data, or the folder of a data set; default synthetic lists.", None
-    ),
-    loss: list[str] | None = several("Losses; default every loss.", "--loss", "-l"),
-    scores: Path | None = option("Scores to check at, one per line; default random scores."),
-    imported: list[str] | None = options.IMPORTED,
-    checks: list[str] | None = several("Checks; default all.", "--checks", "-c"),
-    queries: int = option("Maximum number of queries to check, spread over the data.", 1000),
-    strict: bool = flag(
-        "Exit with code 1 if a law or a theorem is broken, for continuous integration.", "--strict"
-    ),
-    reasons: bool = flag("Also list the checks that do not apply, and why.", "--reasons"),
-    fold: int = option("Fold to read from a folder; all of its parts are used.", 1),
-    seed: int = options.SEED,
-    reading: options.Reading,
-    as_json: bool = options.AS_JSON,
-) -> None:
-    """Check a loss, also your own, against laws and theorems.
-
-    A law holds or is broken; a theorem holds for the losses that it is about; a measurement is a
-    number. Laws are checked on synthetic lists, some of them on the data as well. A broken law is a
-    result, not an error: the exit code is 0, or 1 with --strict.
-    With --import and no --loss, the losses that were registered are checked. Their code is run:
-    import only what you trust.
-
-    Example: tautrank theory check train.txt --loss 'lambdarank(k=none)'
-
-    Example: tautrank theory check --import my_loss.py
-    """
-    own = options.register_own_losses(imported)
-    names = options.names_of(loss, "--loss")
-    if imported and not own and not names:
-        raise OptionError(
-            f"--import: found no loss registered by {', '.join(imported)}; expected one with @register"
-        )
-    chosen = [
-        tr.loss(name) for name in names or own
-    ] or None  # refuse a wrong name before reading the data
-    chosen_checks = options.names_of(checks, "--checks") or None
-    if scores is not None:
-        if data is None or data.is_dir():
-            raise OptionError(
-                f"--scores: found with {data or 'no data'}; expected the file of data they belong to"
-            )
-        judged = reading.scored(scores, data)
-        lists, given = judged.lists, judged.scores
-    else:
-        synthetic = tr.simulate.simulate_web_search(200, n_features=16, mean_length=20, seed=seed)
-        parts = [synthetic] if data is None else list(reading.parts(data, fold).values())
-        labels, given = np.concatenate([part.labels for part in parts]), None
-        lists = Lists.of(labels, group=np.concatenate([part.sizes for part in parts]))
-    with show_reading("checking") as progress:
-        how: dict[str, Any] = {"progress": progress}
-        how |= {"scores": given, "names": chosen_checks, "queries": queries, "seed": seed}
-        reports = tr.checks.check_losses(chosen, lists, **how)
-    count, source = lists.n_queries, str(data or "synthetic lists")
-    if as_json:
-        found = {"data": source, "queries": count, "looked_at": min(count, queries)}
-        print_json({**found, "losses": {str(each.loss): each.to_dict() for each in reports}})
-    else:
-        kept = "" if count <= queries else f", {queries:,} of them checked"
-        from tautrank.report.theory import check_table
-
-        say(f"{source}: {count:,} queries{kept}")
-        for each in reports:
-            say(f"\n{each.summary}")
-            OUT.print(check_table(each, reasons))
-    if strict and not all(each.holds for each in reports):
-        raise typer.Exit(1)
