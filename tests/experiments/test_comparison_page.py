@@ -297,6 +297,26 @@ def test_reports_that_cannot_be_written_are_refused_before_training(
         made_up().to_html(figures=True)
 
 
+def test_of_many_repeats_the_page_shows_twenty_seeds():
+    values = np.random.default_rng(0).random((2, 25, 30))
+    text = html.unescape(comparison_of(values).to_html())
+    seeds = re.search(r"seeds of the trials</dt><dd>(.*?)</dd>", text)[1]
+    assert seeds.count(",") == 19
+    assert seeds.endswith(" and 5 more")
+
+
+def test_given_runs_have_no_seeds_however_many_there_are():
+    rng = np.random.default_rng(0)
+    judgments = {f"q{query}": {"d1": 1, "d2": 0} for query in range(5)}
+    runs = {}
+    for system in ("a", "b"):
+        runs[system] = [
+            {query: {"d1": rng.random(), "d2": rng.random()} for query in judgments}
+            for _ in range(25)
+        ]
+    assert "seed" not in tr.compare_runs(runs, judgments, ["mrr"]).to_html()
+
+
 def test_printing_a_comparison_imports_nothing_of_papers():
     program = """
 import sys

@@ -5,13 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tautrank as tr
 from tautrank.data import Splits
 from tautrank.experiments.plan import Budget
-from tautrank.experiments.protocols import Draw, FixedParts, OnItself, OwnFolds, Resampling
+from tautrank.experiments.protocols import (
+    Draw,
+    FixedParts,
+    OnItself,
+    OwnFolds,
+    Resampling,
+    queries_of_trial,
+)
 from tautrank.experiments.trial import run_trial
 from tautrank.papers.plan import make_plan
 from tests.study_examples import SMALL, TINY, pool
@@ -65,3 +73,27 @@ def test_folds_of_a_folder_are_the_trials(tmp_path):
     pooled = make_plan(TINY, str(tmp_path), budget=SMALL)
     assert run_trial(pooled.trials()[0].spec)["queries"] == {"train": 24, "valid": 8, "test": 8}
     assert FixedParts(fold=3).folds_of(7, [1, 2, 3, 4, 5]) == [3]
+
+
+@pytest.mark.parametrize("trial", range(6))
+@pytest.mark.parametrize("protocol", [Resampling(), OwnFolds()], ids=repr)
+def test_queries_of_a_trial_are_those_that_it_is_tested_on(protocol, trial):
+    data = tr.RankingData.from_arrays(np.zeros((23, 1)), np.zeros(23), group=[1] * 23)
+    draw = Draw(trial, seed=3, trial_seed=100 + trial)
+    tested = protocol.divide(data, draw).test.qids
+    np.testing.assert_array_equal(queries_of_trial(protocol, draw, tested.size, 23), tested)
+
+
+def test_folds_of_the_data_have_queries_of_their_own():
+    folds = [
+        set(queries_of_trial(OwnFolds(), Draw(trial, 3, 100 + trial), 7, 23, 2).tolist())
+        for trial in range(4)
+    ]
+    assert folds[0] == folds[2]
+    assert folds[1] == folds[3]
+    assert not folds[0] & folds[1]
+
+
+@pytest.mark.parametrize("protocol", [FixedParts(), OnItself()], ids=repr)
+def test_the_same_queries_have_the_same_numbers_in_every_trial(protocol):
+    assert queries_of_trial(protocol, Draw(4, 3, 104), 5, 23).tolist() == [0, 1, 2, 3, 4]

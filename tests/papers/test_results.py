@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import json
 import math
 from dataclasses import replace
@@ -16,22 +15,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tautrank.data import RankingData
 from tautrank.experiments.plan import System
-from tautrank.experiments.protocols import (
-    Draw,
-    FixedParts,
-    OnItself,
-    OwnFolds,
-    Resampling,
-    queries_of_trial,
-)
+from tautrank.experiments.protocols import FixedParts, OnItself
 from tautrank.papers.claims import Better, BetterUnder, GapGrows, Reaches
-from tautrank.papers.evidence import Advantage, own_test
 from tautrank.papers.study import PaperTest
-from tautrank.significance.paired import corrected_resampled_t_test
 from tautrank.significance.systems import resampled_systems_test, systems_test
-from tautrank.significance.verdicts import over_trials
 from tests import study_examples
 from tests.study_examples import TINY
 
@@ -278,45 +266,9 @@ def test_queries_that_some_conditions_skip_are_left_out_of_claims_about_both():
     assert not math.isnan(found.verdicts[1].tested.p_value)
 
 
-def test_queries_of_a_trial_are_those_that_it_is_tested_on():
-    data = RankingData.from_arrays(np.zeros((23, 1)), np.zeros(23), group=[1] * 23)
-    for protocol, trial in itertools.product((Resampling(), OwnFolds()), range(6)):
-        tested = protocol.divide(data, Draw(trial, 3, 100 + trial)).test.qids
-        np.testing.assert_array_equal(
-            queries_of_trial(protocol, Draw(trial, 3, 100 + trial), tested.size, 23), tested
-        )
-    folds = [
-        set(queries_of_trial(OwnFolds(), Draw(trial, 3, 100 + trial), 7, 23, 2).tolist())
-        for trial in range(4)
-    ]
-    assert folds[0] == folds[2] != folds[1] == folds[3]
-    assert not folds[0] & folds[1]
-    for protocol in (FixedParts(), OnItself()):
-        assert queries_of_trial(protocol, Draw(4, 3, 104), 5, 23).tolist() == [0, 1, 2, 3, 4]
-
-
 def test_trials_of_other_queries_than_planned_count_as_their_own():
     found = filled(TINY, lambda *place: made_up(*place)[:5])  # the split has 8
     assert "no query was tested in two trials" in found.verdicts[0].tested.note
-
-
-def test_intervals_touch_exactly_at_the_p_value():
-    """At the level p the two confidence intervals end at the same number."""
-    rng = np.random.default_rng(0)
-    a, b = 0.52 + 0.01 * rng.standard_normal(5), 0.50 + 0.02 * rng.standard_normal(5)
-    p = own_test(Advantage(a - b, sides=(a, b)), PaperTest("intervals")).p_value
-    low_of_a = stats.t.interval(1 - p, 4, a.mean(), stats.sem(a))[0]
-    high_of_b = stats.t.interval(1 - p, 4, b.mean(), stats.sem(b))[1]
-    assert low_of_a == pytest.approx(high_of_b, abs=1e-12)
-
-
-def test_a_one_sided_test_of_no_difference_is_undecided():
-    """p is 1 where nothing differs, and where all differences are below 0."""
-    found = [
-        own_test(Advantage(np.full(5, d)), PaperTest(one_sided=True)) for d in (0.0, -0.1, 0.1)
-    ]
-    assert [each.verdict for each in found] == ["undecided", "fails", "holds"]
-    assert found[0].p_value == found[1].p_value == 1
 
 
 def test_constant_values_need_no_luck():
@@ -350,19 +302,6 @@ def test_a_relative_gap_is_a_share_of_the_worse_systems_value():
     one = filled(replace(TINY, claims=(claim,)), made_up, trials=1)
     assert one.verdicts[0].tested.difference == pytest.approx(gain["noisy"][0] - gain["clean"][0])
     assert 0 < one.verdicts[0].tested.standard_error < 1
-
-
-def test_trials_alone_are_judged_by_the_t_test_with_what_they_share():
-    rng = np.random.default_rng(1)
-    for overlap in (0.0, 1 / 3):
-        d = rng.standard_normal(10) + 0.5
-        found = over_trials(d, overlap, 0.05)
-        expected = stats.ttest_1samp(d, 0).pvalue if not overlap else (
-            corrected_resampled_t_test(d, n_train=3, n_test=1).p_value)  # fmt: skip
-        assert found.p_value == pytest.approx(expected)
-        low, high = stats.t.interval(0.95, 9, d.mean(), math.sqrt((0.1 + overlap) * d.var(ddof=1)))
-        assert (found.low, found.high) == pytest.approx((low, high))
-    assert math.isnan(over_trials(np.array([0.3]), 0.0, 0.05).p_value)
 
 
 def test_every_form_holds_the_same_numbers(result):

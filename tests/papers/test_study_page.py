@@ -207,45 +207,57 @@ def test_significance_is_marked_and_directions_are_signs(tiny):
     assert "(lower is better)" in "".join(page.table("arp")[0])
 
 
-def test_words_say_the_verdict_what_is_missing_and_who_is_best():
+ONE_METRIC = replace(PLAIN, metrics=("ndcg@5",))
+
+
+def test_words_say_what_is_missing():
     failing = {("clean", "mse", 0), ("noisy", "listnet", 2)}
-    verdict, seen, missing = filled(TINY, made_up, failing=failing).answer()
+    verdict, power, missing = filled(TINY, made_up, failing=failing).answer()
     assert verdict.startswith("The claim ")
     assert re.fullmatch(
         r"A true difference of \.\d{4} would be found with 80 % power, and one of .* Holm's method.",
-        seen,
+        power,
     )
     assert missing == "14 of 16 trainings are done, 2 failed; all numbers are about these."
-    plain = replace(PLAIN, metrics=("ndcg@5",))
-    # Leads of 1, 2, 3 and 4 hundredths: t is 3.9 where trials are taken for independent, and 2.5
-    # where they are not.
+
+
+def test_words_say_where_the_papers_own_test_differs():
+    """Leads of 1, 2, 3 and 4 hundredths: t is 3.9 where trials are taken for independent, and 2.5
+    where they are not.
+    """
+
+    def rising(condition, system, metric, trial):
+        return np.full(8, 0.5 + 0.01 * (trial + 1) * (system == "listnet"))
+
     claims = (
         Better(better="listnet", worse="mse", metric="ndcg@5"),
         Reaches(system="mse", value=0.1, metric="ndcg@5"),
     )
-    rising = filled(
-        replace(plain, claims=claims, protocol=FixedParts(redivide=True)),
-        lambda c, system, m, trial: np.full(8, 0.5 + 0.01 * (trial + 1) * (system == "listnet")),
-    )
-    verdict, _, best = rising.answer()
+    study = replace(ONE_METRIC, claims=claims, protocol=FixedParts(redivide=True))
+    verdict, _, best = filled(study, rising).answer()
     assert verdict == (
-        "The claim is undecided. Verdicts on 2 comparisons: holds 1, undecided 1; by the paper's own test: holds 2."
+        "The claim is undecided. Verdicts on 2 comparisons: holds 1, undecided 1;"
+        " by the paper's own test: holds 2."
     )
     assert best.endswith(
         "0.5250: +.0250 against mse, which may be chance (by the paper's own test: holds)."
     )
-    wrong = replace(
-        plain,
-        claims=(Better(better="mse", worse="listnet", metric="ndcg@5"),),
-        protocol=FixedParts(),
-    )
-    contradicted, _, best = filled(wrong, made_up).answer()
-    assert contradicted == "The claim fails. Verdicts on 1 comparison: fails 1."
+
+
+def test_words_say_that_the_numbers_contradict_a_claim():
+    claim = Better(better="mse", worse="listnet", metric="ndcg@5")
+    study = replace(ONE_METRIC, claims=(claim,), protocol=FixedParts())
+    verdict, _, best = filled(study, made_up).answer()
+    assert verdict == "The claim fails. Verdicts on 1 comparison: fails 1."
     assert best.startswith("ndcg@5: listnet has the best mean, 0.")
     assert best.endswith(" against mse, significant.")
-    assert (
-        filled(wrong, lambda *_: [0.5, 0.5]).answer()[1] == "ndcg@5: mse has the best mean, 0.5000."
-    )
+
+
+def test_words_name_the_first_of_systems_that_are_equal():
+    study = replace(ONE_METRIC, protocol=FixedParts())
+    assert filled(study, lambda *place: [0.5, 0.5]).answer() == [
+        "ndcg@5: mse has the best mean, 0.5000."
+    ]
 
 
 def test_settings_say_seeds_versions_parameters_and_command(ran):

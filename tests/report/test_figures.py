@@ -1,6 +1,4 @@
-"""Figures: what curves, bars and groups of queries draw, and whether every reader can tell systems
-apart.
-"""
+"""Figures: what curves draw, and whether every reader can tell systems apart."""
 
 from __future__ import annotations
 
@@ -10,14 +8,10 @@ from importlib.resources import files
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy import stats
 
 from tautrank.errors import DataError, OptionError
-from tautrank.report import gain_figures, page
+from tautrank.report import page
 from tautrank.report.figures import Curve, curve_figure, validation_curves
-from tautrank.significance.paired import corrected_resampled_t_test
 
 TITLES = {"x_title": "x", "y_title": "y"}
 
@@ -46,133 +40,38 @@ def test_curves_draw_what_they_are_given():
     assert (band.x, band.y) == ((1.0, 3.0, 3.0, 1.0), (0.4, 0.2, 0.0, 0.2))
 
 
-def test_wrong_figures_are_refused():
-    many = Curve("a", np.zeros(50_001), np.zeros(50_001))
-    for make, kind, sentence in (
+@pytest.mark.parametrize(
+    ("values", "error", "sentence"),
+    [
         (
-            lambda: Curve("a", [1, 2], [1]),
+            {"x": [1, 2], "mean": [1]},
             DataError,
             "mean of 'a': found length 1; expected 2, one per place",
         ),
         (
-            lambda: Curve("a", [1], [1], low=[0]),
+            {"x": [1], "mean": [1], "low": [0]},
             OptionError,
-            "low, high: found one of them for 'a'",
+            "low, high: found one of them for 'a'; expected both or neither",
         ),
         (
-            lambda: Curve("a", ["x"], [1]),
+            {"x": ["x"], "mean": [1]},
             DataError,
             "x of 'a': found values of type <U1; expected numbers",
         ),
-        (lambda: Curve("a", [[1]], [1]), DataError, "x of 'a': found an array of shape (1, 1)"),
-        (
-            lambda: curve_figure([many], **TITLES, mode="markers"),
-            DataError,
-            "curves: found 50,001 points; expected",
-        ),
-    ):
-        with pytest.raises(kind) as caught:
-            make()
-        assert str(caught.value).startswith(sentence)
-
-
-# ---- Gains of queries
-
-
-@given(st.lists(st.floats(-1, 1), min_size=1, max_size=60), st.integers(1, 20))
-def test_bars_are_sorted_and_keep_the_mean(values, most):
-    bars = gain_figures.sorted_bars(values, most)
-    assert bars.size == min(most, len(values))
-    assert (np.diff(bars) >= -1e-12).all()
-    counts = [part.size for part in np.array_split(np.arange(len(values)), bars.size)]
-    np.testing.assert_allclose(np.average(bars, weights=counts), np.mean(values), atol=1e-12)
-    assert max(counts) - min(counts) <= 1
-
-
-@given(
-    st.lists(
-        st.one_of(st.just(math.nan), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.floats(0, 1)),
-        max_size=40,
-    ),
-    st.integers(1, 6),
-    st.booleans(),
+        ({"x": [[1]], "mean": [1]}, DataError, "x of 'a': found an array of shape (1, 1)"),
+    ],
+    ids=["too few means", "a band without an end", "no numbers", "a table of numbers"],
 )
-def test_difficulty_groups_divide_the_queries_and_keep_equals_together(values, groups, higher):
-    baseline = np.array([*values, 0.5], float)
-    found = gain_figures.difficulty_groups(baseline, groups, higher_is_better=higher)
-    assert len(found) <= groups
-    assert sorted(np.concatenate(found)) == np.flatnonzero(~np.isnan(baseline)).tolist()
-    for easier, harder in zip(found[1:], found, strict=False):
-        low, high = (harder, easier) if higher else (easier, harder)
-        assert baseline[low].max() < baseline[high].min()
-    shuffled = np.random.default_rng(groups).permutation(100)  # distinct values: even groups
-    assert {group.size for group in gain_figures.difficulty_groups(shuffled)} == {20}
+def test_a_wrong_curve_is_refused(values, error, sentence):
+    with pytest.raises(error) as caught:
+        Curve("a", **values)
+    assert str(caught.value).startswith(sentence)
 
 
-@pytest.fixture(scope="module")
-def found():
-    """Gains of a cost over a baseline: two systems, 90 queries, one of them skipped."""
-    rng = np.random.default_rng(3)
-    skipped = np.where(np.arange(90) == 7, math.nan, 0.0)
-    gained = {name: rng.normal(mean, 0.1, 90) + skipped for name, mean in (("a", 0.1), ("b", 0.0))}
-    return gain_figures.QueryGains(
-        "arp", "base", rng.random(90) + skipped, gained, higher_is_better=False
-    )
-
-
-def drawn(found):
-    return [section.figure.data for section in gain_figures.gain_sections(found)]
-
-
-def test_bars_and_points_are_the_gains_of_the_queries(found):
-    bars, points = drawn(found)
-    groups = gain_figures.difficulty_groups(found.values, higher_is_better=False)
-    assert found.values[groups[0]].min() > found.values[groups[-1]].max()  # of a cost, high is hard
-    for bar, point, gained in zip(bars, points, found.gains.values(), strict=True):
-        np.testing.assert_allclose(bar.y, np.sort(gained[~np.isnan(gained)]))
-        np.testing.assert_allclose(point.y, [gained[group].mean() for group in groups])
-        for group, up, down in zip(
-            groups, point.error_y.array, point.error_y.arrayminus, strict=True
-        ):
-            error = gained[group].std(ddof=1) / math.sqrt(group.size)
-            assert 0.5 * 1.96 * error < min(up, down) <= max(up, down) < 1.5 * 1.96 * error
-
-
-def test_intervals_over_trials_count_what_trials_share(found):
-    trial_of = np.repeat([0, 1, 3], 30)
-    _, points = drawn(
-        gain_figures.QueryGains("arp", "base", found.values, found.gains, False, trial_of, 0.5)
-    )
-    groups = gain_figures.difficulty_groups(found.values, higher_is_better=False)
-    for i, group in enumerate(groups):
-        by_trial = [found.gains["a"][group[trial_of[group] == t]].mean() for t in (0, 1, 3)]
-        half = stats.t.ppf(0.975, 2) * math.sqrt((1 / 3 + 0.5) * np.var(by_trial, ddof=1))
-        assert points[0].error_y.array[i] == pytest.approx(half)
-        assert points[0].error_y.arrayminus[i] == pytest.approx(half)
-
-
-def test_one_trial_has_no_intervals(found):
-    once = gain_figures.QueryGains(
-        "arp", "base", found.values, found.gains, False, np.zeros(90, int), 0.5
-    )
-    _, section = gain_figures.gain_sections(once)
-    assert set(section.figure.data[0].error_y.array) == {None}
-    assert "interval" not in section.caption
-
-
-def test_fewer_than_ten_queries_are_not_drawn():
-    assert drawn(gain_figures.QueryGains("ndcg", "base", np.ones(9), {"a": np.ones(9)})) == []
-
-
-@given(st.lists(st.floats(-1, 1), min_size=2, max_size=8, unique=True), st.floats(0.01, 1))
-def test_interval_ends_where_the_corrected_test_begins_to_reject(values, overlap):
-    d = np.array(values)
-    if np.ptp(d) < 1e-3:
-        return
-    for end in gain_figures.interval_over_trials(d, overlap):
-        assert corrected_resampled_t_test(
-            d - end, n_train=1.0, n_test=overlap
-        ).p_value == pytest.approx(0.05)
+def test_more_points_than_a_browser_draws_are_refused():
+    many = Curve("a", np.zeros(50_001), np.zeros(50_001))
+    with pytest.raises(DataError, match="curves: found 50,001 points; expected at most 50,000"):
+        curve_figure([many], **TITLES, mode="markers")
 
 
 # ---- Colours
