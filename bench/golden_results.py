@@ -56,13 +56,13 @@ def studies(quick: bool) -> Cases:
     yield from _plans(quick)
     with tempfile.TemporaryDirectory() as folder, _without_a_clock():
         yield from _forms("comparison", _comparison(Path(folder) / "comparison.db"))
-        yield "comparison/keys", _stored_keys(Path(folder) / "comparison.db")
+        yield from _stored("comparison", Path(folder) / "comparison.db")
         if quick:
             return
         yield from _forms("search", _search(Path(folder) / "search.db"))
-        yield "search/keys", _stored_keys(Path(folder) / "search.db")
+        yield from _stored("search", Path(folder) / "search.db")
         yield from _forms("study", _study(Path(folder) / "study.db"))
-        yield "study/keys", _stored_keys(Path(folder) / "study.db")
+        yield from _stored("study", Path(folder) / "study.db")
         yield from _forms("runs", _comparison_of_runs())
         yield "runs/p-values", _p_values()
 
@@ -177,9 +177,13 @@ def plain_text(text: Any) -> str:
     return re.sub(r"/tmp/[\w./-]+", "PATH", text)
 
 
-def _stored_keys(store: Path) -> list[Any]:
+def _stored(name: str, store: Path) -> Cases:
+    """The results of the trials in a store, and their keys."""
     with sqlite3.connect(store) as connection:
-        return connection.execute("SELECT number, key, result FROM trials ORDER BY key").fetchall()
+        rows = connection.execute("SELECT number, key, result FROM trials ORDER BY number")
+        trials = rows.fetchall()
+    yield f"{name}/stored results", [(number, result) for number, _, result in trials]
+    yield f"{name}/keys", [key for _, key, _ in trials]
 
 
 def texts(quick: bool) -> Cases:
