@@ -121,27 +121,8 @@ def test_commands_do_not_import_the_program_they_belong_to():
     assert importers == {"__main__.py"}
 
 
-# Circles of modules that are still to be cut: none is added, and modules leave them.
-KNOTS = [
-    """
-    engines.base engines.binned engines.boosting engines.catboost engines.committee
-    engines.cross_validation engines.distributed engines.lightgbm engines.registry engines.torch
-    engines.xgboost
-    """,
-    """
-    experiments.result papers.catalogue.declarations papers.claims papers.plan papers.results
-    papers.store papers.study report.figures report.result_page report.study_figures report.tables
-    """,
-    "experiments.search report.tuning",
-]
-
-
 def test_no_modules_import_each_other_in_a_circle():
-    knots = [{f"tautrank.{name}" for name in knot.split()} for knot in KNOTS]
-
-    circles = [sorted(circle) for circle in cycles(GRAPH) if not any(circle <= k for k in knots)]
-
-    assert not circles
+    assert [sorted(circle) for circle in cycles(GRAPH)] == []
 
 
 PACKAGE = {
@@ -202,12 +183,6 @@ def test_circles_of_a_package_are_found(tmp_path, changes, expected):
     )
 
 
-# Files that still use private names of other tools: none is added, and lines leave.
-USES_PRIVATE_NAMES = {
-    "engines/binned.py",
-    "engines/distributed.py",
-    "engines/lightgbm.py",
-}
 # Not private: named tuples, a process that ends at once, and what scikit-learn's base class offers
 # to its subclasses.
 NOT_PRIVATE = {"_replace", "_asdict", "_exit", "_get_param_names"}
@@ -243,7 +218,7 @@ def test_private_names_of_other_tools_stay_in_one_module_per_tool():
         if is_private(name) and name not in ours and not file.endswith("_private.py")
     ]
 
-    assert [use for use in others if use.partition(":")[0] not in USES_PRIVATE_NAMES] == []
+    assert others == []
 
 
 # Tests that are about a whole room, or several modules of it, rather than about one module.
