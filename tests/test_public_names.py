@@ -26,7 +26,7 @@ PUBLIC = {
         LGBMRanker
     """,
     "tautrank.data": """
-        DataSummary Judged Lists RankingData Splits StreamedRows judge_run list_folds read
+        DataSummary JudgedRun Lists RankingData Splits StreamedRows judge_run list_folds read
         read_csv read_folder read_letor read_parquet read_qrels read_run read_scores
         read_streamed write_letor
     """,

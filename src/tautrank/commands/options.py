@@ -13,7 +13,7 @@ import typer
 
 from tautrank.arguments import choice
 from tautrank.commands.output import show_reading
-from tautrank.data import Judged, RankingData, Splits, read_folder, read_streamed
+from tautrank.data import JudgedRun, RankingData, Splits, read_folder, read_streamed
 from tautrank.data.columns import columns_of_model, same_columns, set_aside
 from tautrank.data.distributed import read_distributed
 from tautrank.data.reading import read
@@ -216,7 +216,7 @@ class Reading:
                 parts[f"{folder}/{name}"] = part
         return parts
 
-    def scored(self, scores: Path, data: Path) -> Judged:
+    def scored(self, scores: Path, data: Path) -> JudgedRun:
         """Read scores and the data they belong to, or a TREC run and its relevance judgments."""
         with show_reading(f"reading {data.name}") as progress:
             return read_judged_scores(scores, data, progress=progress, **self.given())

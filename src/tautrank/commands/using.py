@@ -13,7 +13,7 @@ from tautrank.arguments import choice
 from tautrank.commands import options
 from tautrank.commands.options import argument, option, several
 from tautrank.commands.output import ERR, OUT, print_json, say, say_written
-from tautrank.data import Judged, Lists
+from tautrank.data import JudgedRun, Lists
 from tautrank.data.trec import csv_lines, run_lines
 from tautrank.errors import OptionError, counted
 from tautrank.files import require_writable, write_whole
@@ -110,7 +110,7 @@ def evaluate(
     else:
         ranker = options.load_ranker(model, data)
         documents = reading.for_ranker(ranker, data, memory=memory)
-        judged = Judged(ranker.predict(documents), Lists.of(documents))
+        judged = JudgedRun(ranker.predict(documents), Lists.of(documents))
     remarks = judged.remarks
     if rules.like == "trec_eval":
         judged = judged.for_trec_eval()
@@ -145,7 +145,7 @@ def _source_of_scores(scores: list[Path] | None, model: Path | None) -> Path:
     raise OptionError(f"--scores, --model: found {both_or_neither}; expected one of them")
 
 
-def _remarks_on_ties(judged: Judged) -> list[str]:
+def _remarks_on_ties(judged: JudgedRun) -> list[str]:
     """Return what to say where trec_eval would rank equal scores by names that there are not."""
     if judged.names is not None:
         return []

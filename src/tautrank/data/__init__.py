@@ -9,11 +9,11 @@ from tautrank.data.reading import read, read_scores
 from tautrank.data.streamed import StreamedRows, read_streamed
 from tautrank.data.summary import DataSummary
 from tautrank.data.table_files import read_csv, read_parquet
-from tautrank.data.trec import Judged, judge_run, read_qrels, read_run
+from tautrank.data.trec import JudgedRun, judge_run, read_qrels, read_run
 
 __all__ = [
     "DataSummary",
-    "Judged",
+    "JudgedRun",
     "Lists",
     "RankingData",
     "Splits",

@@ -213,7 +213,7 @@ def named_labels(data: RankingData) -> Named:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedRun:
     """A run under judgments, or the scores of labelled data: what every metric takes.
 
     Attributes:
@@ -251,7 +251,7 @@ class Judged:
         retrieved = np.concatenate(([0], np.cumsum(self.scores > -np.inf)))
         return np.asarray(np.diff(retrieved[self.lists.offsets]) > 0)
 
-    def for_trec_eval(self) -> Judged:
+    def for_trec_eval(self) -> JudgedRun:
         """Return the same with trec_eval's order as the order of the rows, for ``ties="input"``.
 
         trec_eval keeps scores in 32 bits and ranks equal ones by document name, the last name of
@@ -298,7 +298,7 @@ class Judged:
 
 def judge_run(
     run: Mapping[str, Mapping[str, float]], qrels: Mapping[str, Mapping[str, float]]
-) -> Judged:
+) -> JudgedRun:
     """Put a run and its judgments together.
 
     >>> judged = judge_run({"q1": {"d1": 9.5, "d2": 8.0}}, {"q1": {"d1": 2, "d9": 1}})
@@ -308,7 +308,7 @@ def judge_run(
     return _judged(named_numbers(run, "run"), named_numbers(qrels, "qrels"))
 
 
-def _judged(run: Named, qrels: Named, where: str = "run") -> Judged:
+def _judged(run: Named, qrels: Named, where: str = "run") -> JudgedRun:
     """Put a run and its judgments together.
 
     Args:
@@ -342,7 +342,7 @@ def _judged(run: Named, qrels: Named, where: str = "run") -> Judged:
         qids=np.array(list(qrels)),
         judged=grades >= 0,
     )
-    return Judged(
+    return JudgedRun(
         scores=np.array(scores),
         lists=lists,
         not_in_run=len(qrels) - n_shared,
@@ -358,7 +358,7 @@ def _first_id(numbers_by_query: Named) -> str:
     return "none"
 
 
-def read_judged_scores(scores: Path, data: Path, **options: Any) -> Judged:
+def read_judged_scores(scores: Path, data: Path, **options: Any) -> JudgedRun:
     """Read a score file and its data, or a TREC run and its judgments.
 
     Args:
@@ -411,7 +411,7 @@ def _is_qrels(path: Path) -> bool:
 
 def judge_given(
     source: Any, judgments: Judgments, where: str = "run", judged: str = "judged"
-) -> Judged:
+) -> JudgedRun:
     """Judge a run of named documents, or the scores of labelled data.
 
     Args:
@@ -446,7 +446,7 @@ def judge_given(
     check_each(where, scores, scores < np.inf, FINITE_OR_MISSING, judgments.offsets)
     if is_file:
         scores = judgments.in_document_order(scores)
-    return Judged(scores, Lists.of(judgments))
+    return JudgedRun(scores, Lists.of(judgments))
 
 
 def _run_or_none(source: Any, where: str) -> Named | None:
@@ -471,7 +471,7 @@ def _run_or_none(source: Any, where: str) -> Named | None:
     return None
 
 
-def _run_judged_by_data(run: Named, data: RankingData, where: str, judged: str) -> Judged:
+def _run_judged_by_data(run: Named, data: RankingData, where: str, judged: str) -> JudgedRun:
     """Judge a run by the labels of data whose documents have its names.
 
     Args:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tautrank.arguments import choice, one_or_more
 from tautrank.arrays import F64, Bools
-from tautrank.data import Judged
+from tautrank.data import JudgedRun
 from tautrank.data.trec import judge_given, read_judgments
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.compare import DEFAULT_METRICS
@@ -105,11 +105,11 @@ def compare_runs(
 class _EvaluatedRun(NamedTuple):
     """A run with its judgments, and the values of each metric, one per judged query."""
 
-    judged: Judged
+    judged: JudgedRun
     values: list[F64]
 
 
-def _evaluated(judged_run: Judged, metrics: Sequence[Metric], like: str | None) -> _EvaluatedRun:
+def _evaluated(judged_run: JudgedRun, metrics: Sequence[Metric], like: str | None) -> _EvaluatedRun:
     """Return the values of all metrics on a run, in trec_eval's order of documents if asked for."""
     if like == "trec_eval":
         judged_run = judged_run.for_trec_eval()
@@ -196,7 +196,7 @@ def label_of(argument: Any, otherwise: str) -> str:
     return os.fspath(argument) if _is_path(argument) else otherwise
 
 
-def _answered_queries(judged_runs: Mapping[str, Judged]) -> Bools:
+def _answered_queries(judged_runs: Mapping[str, JudgedRun]) -> Bools:
     """Return which judged queries any run answers; every run must share one with the first."""
     first_label, first_run = next(iter(judged_runs.items()))
     answered = np.zeros_like(first_run.answered)
@@ -210,7 +210,7 @@ def _answered_queries(judged_runs: Mapping[str, Judged]) -> Bools:
     return answered
 
 
-def _remarks_on_queries(judged_runs: Mapping[str, Judged], answered: Bools) -> list[str]:
+def _remarks_on_queries(judged_runs: Mapping[str, JudgedRun], answered: Bools) -> list[str]:
     """Return sentences on the queries that are left out, and on those that some runs lack."""
     left_out = {"judged queries in no run": int(np.count_nonzero(~answered))}
     missing = {}
@@ -226,7 +226,7 @@ def _remarks_on_queries(judged_runs: Mapping[str, Judged], answered: Bools) -> l
     return remarks
 
 
-def _remark_on_trec_eval(judged_runs: Mapping[str, Judged]) -> str:
+def _remark_on_trec_eval(judged_runs: Mapping[str, JudgedRun]) -> str:
     """Return the sentence on the order of tied documents, which trec_eval takes from their names."""
     order = "by name, the last of the alphabet first"
     if any(run.names is None for run in judged_runs.values()):

@@ -65,7 +65,7 @@ _OF_RUNS = dict.fromkeys(
 
 TOOLS: dict[str, Tool] = {
     # Ties by descending document name: the rows of a run are brought into that order, see
-    # `Judged.for_trec_eval`.
+    # `JudgedRun.for_trec_eval`.
     "trec_eval": Tool("input", {**_OF_RUNS, "ndcg": _TEXTBOOK}, {}),
     "sklearn": Tool(
         "expected", {"ndcg": _TEXTBOOK, "dcg": _TEXTBOOK, "auc": {"empty": "skip"}}, {}
