@@ -122,7 +122,7 @@ def compare(
     workers: int | None = option(
         "Number of trainings to run in parallel; default by the size of the data."
     ),
-    reading: options.Reading,
+    reader: options.ReaderOptions,
     forms: Forms,
 ) -> None:
     """Compare losses and test the differences. Every loss is trained several times.
@@ -149,7 +149,7 @@ def compare(
         parameters=parameters,
     )
     forms.check()
-    splits = _splits(data, valid, test, fold, reading)
+    splits = _splits(data, valid, test, fold, reader)
 
     hint = f" in {store}; the same command continues from there"
     with show_trainings(hint=hint) as progress:
@@ -180,7 +180,7 @@ def compare_runs(
     metrics: list[str] | None = _METRICS,
     like: str | None = _LIKE,
     tests: Tests,
-    reading: options.Reading,
+    reader: options.ReaderOptions,
     forms: Forms,
 ) -> None:
     """Compare TREC runs, or files of one score per line, and test the differences.
@@ -201,7 +201,7 @@ def compare_runs(
         alpha=tests.alpha,
         baseline=tests.baseline,
         pairs=tests.pairs,
-        **reading.given(),
+        **reader.keywords(),
     )
     forms.write(result, context)
 
@@ -232,7 +232,7 @@ def _stem(file: str) -> str:
 
 
 def _splits(
-    data: Path, valid: Path | None, test: Path | None, fold: str, reading: options.Reading
+    data: Path, valid: Path | None, test: Path | None, fold: str, reader: options.ReaderOptions
 ) -> list[tr.data.Splits]:
     """Read the splits to train and test on: one of the files, or one for each fold of a folder."""
     if not data.is_dir():
@@ -240,7 +240,7 @@ def _splits(
             raise OptionError(
                 "--test: found none; expected test data (only a folder brings its own)"
             )
-        parts, _ = reading.files(data, valid, test)
+        parts, _ = reader.files(data, valid, test)
         return [tr.data.Splits(parts[0], parts[1] if valid else None, parts[-1])]
     if test is not None or valid is not None:
         raise OptionError(
@@ -253,4 +253,4 @@ def _splits(
     )
     if not numbers or not all(number.isdecimal() for number in numbers):
         raise OptionError(f"--fold: found '{fold}'; expected numbers such as 1 or 1,2, or all")
-    return [reading.folder(data, int(number)) for number in numbers]
+    return [reader.folder(data, int(number)) for number in numbers]

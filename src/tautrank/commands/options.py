@@ -100,7 +100,7 @@ _EXAMPLES = {"--metrics": "ndcg@10,map", "--list-features": "bm25,price"}
 
 
 @dataclasses.dataclass(frozen=True)
-class Reading:
+class ReaderOptions:
     """The options of every command that reads ranking data, and the readers that use them."""
 
     zero_based: bool = flag("Feature indices in LETOR text start at 0.", "--zero-based")
@@ -118,7 +118,7 @@ class Reading:
     categorical: list[str] | None = several("Columns of a table that hold categories.")
     separator: str | None = option("Character that separates the columns of CSV; default a comma.")
 
-    def given(self) -> dict[str, Any]:
+    def keywords(self) -> dict[str, Any]:
         """The options of `tautrank.read`."""
         values = dataclasses.asdict(self)
         for name in ("features", "drop", "categorical"):
@@ -129,7 +129,7 @@ class Reading:
     def file(self, path: Path, *, unlabelled: bool = False) -> RankingData:
         """Read one file; with `unlabelled`, a table needs no label column."""
         with show_reading(f"reading {path.name}") as progress:
-            return read(path, unlabelled=unlabelled, progress=progress, **self.given())
+            return read(path, unlabelled=unlabelled, progress=progress, **self.keywords())
 
     def files(
         self, *paths: Path | None, **names_aside: str | None
@@ -191,7 +191,7 @@ class Reading:
 
     def _options_in_files(self, path: Path, *, unlabelled: bool) -> dict[str, Any]:
         """Return the options of `read_streamed` for a file."""
-        values = self.given()
+        values = self.keywords()
         if format_of_table(path) not in IN_CHUNKS:
             return {name: values[name] for name in ("zero_based", "allow_nan")}
         columns = {name: values[name] for name in ("label", "qid", "drop", "features")}
@@ -219,7 +219,7 @@ class Reading:
     def scored(self, scores: Path, data: Path) -> JudgedRun:
         """Read scores and the data they belong to, or a TREC run and its relevance judgments."""
         with show_reading(f"reading {data.name}") as progress:
-            return read_judged_scores(scores, data, progress=progress, **self.given())
+            return read_judged_scores(scores, data, progress=progress, **self.keywords())
 
     def for_ranker(
         self, ranker: Ranker, path: Path, *, unlabelled: bool = False, memory: str | None = None
@@ -264,8 +264,7 @@ def load_ranker(model: Path, *data: Path) -> Ranker:
 
 
 def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace every parameter of a command that is a group of options, such as `Reading`, by its
-    options.
+    """Replace every parameter of a command that is a group of options by its options.
 
     Args:
         command: function for Typer whose parameters are all keyword-only.

@@ -39,7 +39,7 @@ def theory_check(
     reasons: bool = flag("Also list the checks that do not apply, and why.", "--reasons"),
     fold: int = option("Fold to read from a folder; all of its parts are used.", 1),
     seed: int = options.SEED,
-    reading: options.Reading,
+    reader: options.ReaderOptions,
     as_json: bool = options.AS_JSON,
 ) -> None:
     """Check a loss, also your own, against laws and theorems.
@@ -56,7 +56,7 @@ def theory_check(
     """
     losses = _losses_to_check(loss, imported)
     names = options.names_of(checks, "--checks") or None
-    lists, scores_to_check = _lists_and_scores(data, scores, fold, seed, reading)
+    lists, scores_to_check = _lists_and_scores(data, scores, fold, seed, reader)
     with show_reading("checking") as progress:
         reports = tr.checks.check_losses(
             losses,
@@ -105,7 +105,7 @@ def _losses_to_check(names: list[str] | None, imported: list[str] | None) -> lis
 
 
 def _lists_and_scores(
-    data: Path | None, scores: Path | None, fold: int, seed: int, reading: options.Reading
+    data: Path | None, scores: Path | None, fold: int, seed: int, reader: options.ReaderOptions
 ) -> tuple[Lists, Array | None]:
     """Return the lists to check losses on, and the scores to check them at; None for random ones.
 
@@ -114,7 +114,7 @@ def _lists_and_scores(
         scores: file of scores; None for random ones.
         fold: the fold of a folder.
         seed: seed of synthetic lists.
-        reading: how the data is read.
+        reader: how the data is read.
     """
     if scores is not None:
         if data is None or data.is_dir():
@@ -122,12 +122,12 @@ def _lists_and_scores(
                 f"--scores: found with {data or 'no data'}; "
                 "expected the file of data they belong to"
             )
-        judged = reading.scored(scores, data)
+        judged = reader.scored(scores, data)
         return judged.lists, judged.scores
     if data is None:
         parts = [tr.simulate.simulate_web_search(200, n_features=16, mean_length=20, seed=seed)]
     else:
-        parts = list(reading.parts(data, fold).values())
+        parts = list(reader.parts(data, fold).values())
     labels = np.concatenate([part.labels for part in parts])
     sizes = np.concatenate([part.sizes for part in parts])
     return Lists.of(labels, group=sizes), None

@@ -225,7 +225,7 @@ def train(
     ),
     init_model: Path | None = option("Model to add trees to, also one of LightGBM or XGBoost."),
     place: _Place,
-    reading: options.Reading,
+    reader: options.ReaderOptions,
 ) -> None:
     """Train a model and save it in one file. Ctrl-C ends the training and keeps the trees so far.
 
@@ -240,12 +240,12 @@ def train(
     with ExitStack() as stack:
         columns_aside: dict[str, Any] = {}
         if place.is_in_memory:
-            parts, columns_aside = reading.files(
+            parts, columns_aside = reader.files(
                 data, valid, weights=weights, propensities=propensity
             )
         else:
             client = place.client(stack)
-            parts = reading.in_files(data, valid, memory=place.memory, client=client)
+            parts = reader.in_files(data, valid, memory=place.memory, client=client)
         interrupts = stack.enter_context(_interrupted())
         start = time.perf_counter()
         defaults = {

@@ -51,7 +51,7 @@ def tune(
     ),
     training: Training,
     workers: int = option("Number of trainings to run in parallel.", 1),
-    reading: options.Reading,
+    reader: options.ReaderOptions,
     as_csv: bool = flag("Print all trials as CSV.", "--csv"),
     as_json: bool = options.AS_JSON,
 ) -> None:
@@ -82,7 +82,7 @@ def tune(
     declared = declare_search(losses, metric, space, fixed, search_options.seed)
     if model is not None:
         require_writable(model)
-    (train_part, valid_part), _ = reading.files(data, valid)
+    (train_part, valid_part), _ = reader.files(data, valid)
     try:
         with show_trainings() as progress:
             result = run_search(declared, search_options, train_part, valid_part, progress)
@@ -103,7 +103,7 @@ def tune(
             str(data),
             str(valid),
             str(model or "best.taut"),
-            **{"import": training.imported, **reading.changed()},
+            **{"import": training.imported, **reader.changed()},
         )
         # One line, to be copied.
         OUT.print(f"The same model: {command}", markup=False, soft_wrap=True)

@@ -35,7 +35,7 @@ def data_info(
     *,
     paths: list[Path] = argument("Files, or the folder of a data set; - for standard input."),
     fold: int = option("Fold to read from a folder.", 1),
-    reading: options.Reading,
+    reader: options.ReaderOptions,
     as_json: bool = options.AS_JSON,
 ) -> None:
     """Count queries, documents, features, labels and irregularities.
@@ -46,7 +46,7 @@ def data_info(
 
     summaries = {}
     for path in paths:
-        for name, part in reading.parts(path, fold).items():
+        for name, part in reader.parts(path, fold).items():
             key = name if name not in summaries else f"{name} again"
             summaries[key] = part.describe()
     if as_json:
@@ -88,7 +88,7 @@ def evaluate(
     imported: list[str] | None = options.IMPORTED,
     per_query: Path | None = option("Also write the values of every query to this CSV file."),
     memory: str | None = options.MEMORY,
-    reading: options.Reading,
+    reader: options.ReaderOptions,
     as_json: bool = options.AS_JSON,
 ) -> None:
     """Evaluate scores or a model by metrics. Rules for ties and for queries without relevant
@@ -106,10 +106,10 @@ def evaluate(
     metrics = rules.to_compute()
     source = _source_of_scores(scores, model)
     if model is None:
-        judged = reading.scored(source, data)
+        judged = reader.scored(source, data)
     else:
         ranker = options.load_ranker(model, data)
-        documents = reading.for_ranker(ranker, data, memory=memory)
+        documents = reader.for_ranker(ranker, data, memory=memory)
         judged = JudgedRun(ranker.predict(documents), Lists.of(documents))
     remarks = judged.remarks
     if rules.like == "trec_eval":
@@ -169,7 +169,7 @@ def rank(
     ),
     tag: str = option("Run name for the last column of a TREC run.", "tautrank"),
     memory: str | None = options.MEMORY,
-    reading: options.Reading,
+    reader: options.ReaderOptions,
 ) -> None:
     """Score documents with a model. Write one score per line in the order of the file, a TREC run,
     or CSV.
@@ -187,7 +187,7 @@ def rank(
         raise OptionError(f"--tag: found '{tag}'; expected text without spaces")
     require_writable(output)
     ranker = options.load_ranker(model, data)
-    documents = reading.for_ranker(ranker, data, unlabelled=True, memory=memory)
+    documents = reader.for_ranker(ranker, data, unlabelled=True, memory=memory)
     if kind == "scores":
         scores = documents.in_source_order(ranker.predict(documents))
         text = "".join(f"{score!r}\n" for score in scores.tolist())
@@ -202,7 +202,7 @@ def rank(
 
 
 @dataclasses.dataclass(frozen=True)
-class _Reading(options.Reading):
+class _ReaderOptions(options.ReaderOptions):
     """The options of every command, with another name for the column where --qid is a query."""
 
     qid: str = option("Query id column of a table.", "qid", "--qid-column")
@@ -227,7 +227,7 @@ def explain(
     above: str | None = option("A document of the query, with --below: why is it above the other?"),
     below: str | None = option("The document below it."),
     comparison: _Against,
-    reading: _Reading,
+    reader: _ReaderOptions,
     as_json: bool = options.AS_JSON,
 ) -> None:
     """Explain the scores of a query, or show two models side by side.
@@ -247,9 +247,9 @@ def explain(
         )
     ranker = options.load_ranker(model, data)
     if comparison.against is not None:
-        _write_side_by_side(ranker, model, comparison, reading.for_ranker(ranker, data))
+        _write_side_by_side(ranker, model, comparison, reader.for_ranker(ranker, data))
         return
-    documents = reading.for_ranker(ranker, data, unlabelled=True)
+    documents = reader.for_ranker(ranker, data, unlabelled=True)
     explanation = ranker.explain(documents, qid=query)
     answer = explanation if above is None else explanation.why(above, below)
     if as_json:
