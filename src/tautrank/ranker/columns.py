@@ -31,7 +31,8 @@ class Columns(NamedTuple):
 
 
 def check_columns(where: str, columns: Columns, expected: Columns, source: str) -> None:
-    """Refuse columns that differ from those expected in number or, where both have names, in names.
+    """Raise an error if columns differ from those expected in number or, where both have names, in
+    names.
 
     Args:
         where: the argument's name.

@@ -320,7 +320,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _training(self, arguments: inputs.FitArguments) -> Training:
-        """Return what to train, from arguments in one spelling and the ranker's parameters."""
+        """Return what to train: the ranker's parameters and the arguments of `fit`, checked and put
+        together.
+        """
         loss = self._loss_to_train()
         engine = engine_for(self.engine, loss)
         start = self._ranker_to_continue(arguments.init_model, engine.name)
@@ -413,6 +415,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         }
         settings.update(arguments.settings)
 
+        # What is left are parameters of the engine; it gets categories with the data.
         extra = dict(self._engine_parameters)
         extra.pop("categorical_feature", None)
         if extra.get("monotone_constraints") is not None:
@@ -457,6 +460,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         True
         """
         self._check_fitted("predict")
+        # Small arrays take a short way: the checks below would cost more than scoring one row.
         if qid is None and group is None and self._scores_rows_as_they_are():
             rows = inputs.plain_rows(X, self.n_features_in_)
             if rows is not None:
@@ -522,6 +526,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self._check_fitted("rank")
         data = inputs.documents(X, qid, group)
         rows = np.arange(data.n_documents)
+        # Rows of a query that were scattered have been gathered: they keep the numbers they had.
         if data is not X and data.source_rows is not None:
             rows = data.source_rows
         scores = self.predict(data)

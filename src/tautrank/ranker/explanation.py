@@ -118,6 +118,7 @@ class Explanation:
         if not first_columns:
             return _Swap([], None)
 
+        # Take back every change that the others do not need, the smallest one first.
         columns = first_columns
         for column in reversed(first_columns):
             without = [kept for kept in columns if kept != column]

@@ -38,7 +38,8 @@ _PROBE_SHARES = (2, 4, 8, sys.maxsize)
 PROBE_TREES = 100
 """Trees of a probe of "auto", at most."""
 
-Training: TypeAlias = Callable[[Task], tuple[FittedModel, Record]]
+FitProbe: TypeAlias = Callable[[Task], tuple[FittedModel, Record]]
+"""Trains a few trees, for a look at what list features are worth."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +216,7 @@ def read_list_features(argument: Any) -> ListFeatures | None:
 
 
 def with_list_features(
-    argument: Any, task: Task, fit_probe: Training, threads: int, before: ListFeatures | None
+    argument: Any, task: Task, fit_probe: FitProbe, threads: int, before: ListFeatures | None
 ) -> tuple[Task, ListFeatures | None]:
     """Return the task with list features, and which they are, with columns by number; None if there
     are none.
@@ -231,6 +232,7 @@ def with_list_features(
     is_automatic = declared is not None and declared.columns == "auto"
     list_features = None if declared is None else _with_numbers(declared, task)
     if task.start is not None:
+        # A model that is continued keeps the columns that it has.
         if not is_automatic and list_features != before:
             of_start = "none" if before is None else repr(before)
             raise OptionError(
@@ -262,7 +264,7 @@ def _with_numbers(declared: ListFeatures, task: Task) -> ListFeatures | None:
 
 
 def _best_columns(
-    list_features: ListFeatures, task: Task, fit_probe: Training, threads: int
+    list_features: ListFeatures, task: Task, fit_probe: FitProbe, threads: int
 ) -> ListFeatures | None:
     """Return the columns that validate best: all, or the half, quarter, ... of those in use with
     the most gain; None if none are best.

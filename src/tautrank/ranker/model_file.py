@@ -20,6 +20,7 @@ from tautrank.engines.langevin import Langevin
 from tautrank.errors import DataError, OptionError
 from tautrank.files import atomic_write, opened
 from tautrank.json_values import or_nan, to_json
+from tautrank.ranker.damage import DAMAGE, DamagedModelError
 from tautrank.ranker.fitted import Fitted
 from tautrank.ranker.list_features import ListFeatures, read_list_features
 from tautrank.ranker.model_archive import (
@@ -29,7 +30,7 @@ from tautrank.ranker.model_archive import (
     read_archive,
     write_archive,
 )
-from tautrank.ranker.other_tools import DAMAGE, model_bytes, read_other_model, tool_of
+from tautrank.ranker.other_tools import model_bytes, read_other_model, tool_of
 from tautrank.ranker.stored_names import with_present_names
 
 # Parameters of a ranker that are objects, written as their fields.
@@ -203,7 +204,7 @@ def _read_description(meta: dict[str, Any], trees: bytes) -> tuple[dict[str, Any
     # Version 0.1.0 wrote the leaves of a shrunk model with their scale in them.
     scale = _typed(meta["training"].get("scale", 1.0), float)
     if not 0 < scale <= 1:
-        raise ValueError
+        raise DamagedModelError(f"the scale {scale}")
 
     n_columns = n_features + (0 if list_features is None else list_features.width)
     model = read_model(_typed(meta["engine"], str), trees, n_columns, scale)
@@ -217,13 +218,14 @@ def _read_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, dict):
             names_of_fields = {field.name for field in dataclasses.fields(kind)}
             if set(value) != names_of_fields:
-                raise ValueError
+                raise DamagedModelError(f"the fields of {name}")
             parameters[name] = kind(**value)
     if not isinstance(parameters.get("langevin"), Langevin | None):
-        raise ValueError
-    if "self" in parameters:  # no name that a ranker can be given
-        raise ValueError
-    read_list_features(parameters.get("list_features"))
+        raise DamagedModelError("langevin")
+    # `Ranker(self=...)` would be no sentence but a TypeError.
+    if "self" in parameters:
+        raise DamagedModelError("a parameter called self")
+    read_list_features(parameters.get("list_features"))  # an error if it is none
     return with_present_names(parameters)
 
 
@@ -249,7 +251,7 @@ def _read_names(names: Any, n_features: int) -> Names:
     if names is None:
         return None
     if len(_typed(names, list)) != n_features:
-        raise ValueError
+        raise DamagedModelError("the number of names")
     return _texts(names)
 
 
@@ -261,7 +263,7 @@ def _read_columns(described: Any, n_features: int) -> ListFeatures | None:
     list_features = ListFeatures(**fields)
     for column in list_features.columns:
         if _typed(column, int) >= n_features:
-            raise ValueError
+            raise DamagedModelError(f"list features of column {column}")
     return list_features
 
 
@@ -270,7 +272,7 @@ def _read_categories(categories: Any, feature_names: Names) -> Levels:
     levels_by_column = {}
     for name, levels in _typed(categories, dict).items():
         if feature_names is None or name not in feature_names:
-            raise ValueError
+            raise DamagedModelError(f"categories of {name}")
         levels_by_column[name] = _texts(_typed(levels, list))
     return levels_by_column
 
@@ -283,7 +285,7 @@ def _texts(values: list[Any]) -> tuple[str, ...]:
 def _typed(value: Any, kind: type[Any]) -> Any:
     """Return a value of JSON if it is of this type, and not negative if it is a whole number."""
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise ValueError
+        raise DamagedModelError(f"{value!r} is no {kind.__name__}")
     if isinstance(value, int) and value < 0:
-        raise ValueError
+        raise DamagedModelError(f"{value} is negative")
     return value

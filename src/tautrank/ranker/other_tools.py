@@ -23,11 +23,9 @@ from tautrank.engines.lightgbm_text import text_for_float32, tree_sizes
 from tautrank.engines.packages import package
 from tautrank.engines.registry import engine_named
 from tautrank.errors import DataError, MissingDependencyError
+from tautrank.ranker.damage import DAMAGE, DamagedModelError
 from tautrank.ranker.fitted import Fitted
 from tautrank.ranker.ubjson import from_ubjson
-
-DAMAGE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
-"""What is raised on the way where a file is not what it should be."""
 
 # XGBoost's UBJSON begins with an object whose first key has its length in 8 bytes.
 _UBJSON_START = b"{L"
@@ -135,7 +133,7 @@ def _read_lightgbm(content: bytes) -> OtherModel:
     names = tuple(head["feature_names"].split(" "))
     # LightGBM finds the trees by their sizes, and trusts what it finds.
     if head["tree_sizes"] != tree_sizes(text):
-        raise ValueError
+        raise DamagedModelError("the trees have other sizes than the file says")
     _check_trees(text, len(names))
 
     model = read_model("lightgbm", text_for_float32(text).encode(), len(names), scale=1.0)
@@ -173,17 +171,19 @@ def _pandas_categories(text: str, names: tuple[str, ...]) -> Levels:
 
 
 def _check_trees(text: str, n_features: int) -> None:
-    """Refuse damaged trees: LightGBM trusts them, and may end the process."""
+    """Raise an error if a tree in LightGBM's text is damaged: LightGBM trusts trees, and may end
+    the process.
+    """
     parameters = text.partition("\nparameters:\n")[2].partition("\nend of parameters")[0]
     for line in parameters.split("\n"):
         if line and not re.fullmatch(r"\[\w+: [^\]]*\]", line):
-            raise ValueError
+            raise DamagedModelError(f"the parameter {line}")
 
     trees = text[: text.index("\nend of trees\n")]
     for number, block in enumerate(re.split(r"^(?=Tree=)", trees, flags=re.M)[1:]):
         fields = dict(line.split("=", 1) for line in block.split("\n") if line)
         if fields["Tree"] != str(number) or not _is_whole_tree(fields, n_features):
-            raise ValueError
+            raise DamagedModelError(f"tree {number}")
 
 
 def _is_whole_tree(fields: Mapping[str, str], n_features: int) -> bool:
@@ -244,8 +244,9 @@ def _read_xgboost(content: bytes) -> OtherModel:
 
     booster = package("xgboost").Booster(model_file=bytearray(content))
     names = booster.feature_names
-    best = booster.attr("best_iteration")  # XGBRanker predicts with the trees up to it
-    trees_in_use = booster if best is None else booster[: int(best) + 1]
+    # XGBRanker predicts with the trees up to the best iteration.
+    best_iteration = booster.attr("best_iteration")
+    trees_in_use = booster if best_iteration is None else booster[: int(best_iteration) + 1]
     model = engine_named("xgboost").model_class.from_bytes(
         bytes(trees_in_use.save_raw("ubj")), booster.num_features()
     )
@@ -258,7 +259,7 @@ def _read_xgboost(content: bytes) -> OtherModel:
 
 
 def _check_kind(learner: Mapping[str, Any]) -> None:
-    """Refuse models of XGBoost that are no trees, or that have several scores per document."""
+    """Raise an error if a model of XGBoost is no trees, or has several scores per document."""
     shape = learner["learner_model_param"]
     n_scores = max(int(shape["num_class"]), int(shape.get("num_target", "1")))
     kind = "a model of several classes or targets" if n_scores > 1 else ""
@@ -269,12 +270,15 @@ def _check_kind(learner: Mapping[str, Any]) -> None:
 
 
 def _check_nodes(model: Mapping[str, Any]) -> None:
-    """Refuse damaged trees: XGBoost trusts them too, and does not survive a node that is not there."""
-    if any(model["tree_info"]):  # the number of the output that a tree is for
-        raise ValueError
-    for tree in model["trees"]:
+    """Raise an error if a tree of XGBoost is damaged: XGBoost trusts trees too, and does not survive
+    a node that is not there.
+    """
+    # Which of several outputs each tree is for.
+    if any(model["tree_info"]):
+        raise DamagedModelError("a tree is for a second output")
+    for number, tree in enumerate(model["trees"]):
         if not (_has_known_nodes(tree) and _has_all_nodes(tree)):
-            raise ValueError
+            raise DamagedModelError(f"tree {number}")
 
 
 def _numbers(values: list[int]) -> I64:
@@ -291,14 +295,18 @@ def _has_known_nodes(tree: Mapping[str, Any]) -> bool:
     segments = _numbers(tree.get("categories_segments", []))
     sizes = _numbers(tree.get("categories_sizes", []))
 
+    # A child of -1 is none; the parent of the root is no node.
     links = np.concatenate([left, right, nodes, parents[1:]])
     if links.min() < -1 or links.max() >= left.size:
         return False
     if np.concatenate([nodes, segments, sizes]).min(initial=0) < 0:
         return False
     n_features = int(tree["tree_param"]["num_feature"])
-    has_known_features = features[left >= 0].max(initial=0) < n_features
-    return bool(has_known_features and (segments + sizes).max(initial=0) <= codes.size)
+    features_of_splits = features[left >= 0]
+    if features_of_splits.max(initial=0) >= n_features:
+        return False
+    ends_of_segments = segments + sizes
+    return bool(ends_of_segments.max(initial=0) <= codes.size)
 
 
 def _has_all_nodes(tree: Mapping[str, Any]) -> bool:

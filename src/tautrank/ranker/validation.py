@@ -52,7 +52,7 @@ def validation_sets(eval_set: Any, train: RankingData) -> ValidationSets:
 
 
 def _check_names(sets_by_name: Mapping[Any, Any]) -> None:
-    """Refuse a dictionary without sets, and names that are no text or that of the training data."""
+    """Raise an error if there are no sets, or if a name is no text or that of the training data."""
     if not sets_by_name:
         raise DataError(f"eval_set: found an empty dictionary; expected {_FORMS}")
     for name in sets_by_name:
