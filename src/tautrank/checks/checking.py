@@ -135,7 +135,7 @@ class Check(ABC):
                 # The loss may be anybody's code, and its errors are what the user asked for.
                 message = f"stopped with {type(error).__name__}: {error}".replace("\n", " ")
                 outcome = Outcome(self.name, BROKEN, message, margin=-math.inf)
-        return outcome._replace(queries=lists.sizes.size)
+        return outcome._replace(queries=lists.n_queries)
 
     @abstractmethod
     def _examined(self, loss: Loss, scores: F64, lists: Lists) -> Outcome:

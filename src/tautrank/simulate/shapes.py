@@ -140,6 +140,7 @@ def simulate_shape(
     truth = np.empty(X.shape[0])
 
     def fill_block(number: int) -> None:
+        """Generate a block, and copy it to its rows of the result."""
         first = number * queries_per_block
         sizes_of_block = sizes[first : first + queries_per_block]
         block = _generate_block(shape, sizes_of_block, judges, (seed, number))

@@ -195,6 +195,7 @@ def _draw_features(
     is_absent = rng.random((n, len(STREAMS))) < _ABSENT
     for column in range(size.n_features):
         quality = rng.integers(QUALITIES)
+        # Drawn for every kind, so that the columns behind one do not depend on its kind.
         blur = rng.uniform(0.5, 2.5)
         signal = qualities[:, quality] + blur * rng.standard_normal(n)
         kind = _KINDS[column % len(_KINDS)]
