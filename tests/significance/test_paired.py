@@ -245,41 +245,71 @@ def test_randomisation_of_many_queries_takes_little_memory():
 # --- laws of the paired tests ---
 
 
-@pytest.mark.parametrize("test", PAIRED)
-@given(ab=pairs, shift=dyadic, alternative=st.sampled_from(ALTERNATIVES))
-@settings(max_examples=60, deadline=None)
-def test_laws_of_paired_tests(test, ab, shift, alternative):
+each_paired_test = pytest.mark.parametrize("test", PAIRED)
+alternatives = st.sampled_from(ALTERNATIVES)
+
+
+@each_paired_test
+@given(ab=pairs, alternative=alternatives)
+@settings(max_examples=30, deadline=None)
+def test_a_p_value_is_a_probability_and_the_difference_a_mean(test, ab, alternative):
     a, b = ab
     result = test(a, b, alternative=alternative)
     assert 0 <= result.p_value <= 1
     assert result.difference == (a - b).mean()
 
-    # Swapping the systems negates the difference and exchanges the one-sided alternatives.
+
+@each_paired_test
+@given(ab=pairs, alternative=alternatives)
+@settings(max_examples=30, deadline=None)
+def test_swapping_the_systems_swaps_the_alternatives(test, ab, alternative):
+    a, b = ab
+    result = test(a, b, alternative=alternative)
     swapped = test(b, a, alternative=OPPOSITE[alternative])
     assert (swapped.difference, swapped.statistic) == (-result.difference, -result.statistic)
     assert swapped.p_value == result.p_value
 
-    # Adding the same constant to both systems, or to one query of both, changes nothing.
+
+@each_paired_test
+@given(ab=pairs, shift=dyadic, alternative=alternatives)
+@settings(max_examples=30, deadline=None)
+def test_a_constant_added_to_both_systems_changes_nothing(test, ab, shift, alternative):
+    a, b = ab
+    result = test(a, b, alternative=alternative)
     assert test(a + shift, b + shift, alternative=alternative) == result
-    one = np.zeros_like(a)
-    one[0] = shift
-    assert test(a + one, b + one, alternative=alternative) == result
+    of_first_query = np.zeros_like(a)
+    of_first_query[0] = shift
+    assert test(a + of_first_query, b + of_first_query, alternative=alternative) == result
 
-    # The scale of the metric does not matter.
+
+@each_paired_test
+@given(ab=pairs, alternative=alternatives)
+@settings(max_examples=30, deadline=None)
+def test_neither_scale_nor_skipped_queries_matter(test, ab, alternative):
+    a, b = ab
+    result = test(a, b, alternative=alternative)
     assert test(4 * a, 4 * b, alternative=alternative).p_value == result.p_value
+    skipped = np.array([np.nan])
+    with_skipped = np.r_[skipped, a, skipped], np.r_[skipped, b, skipped]
+    assert test(*with_skipped, alternative=alternative) == result
 
-    # Queries skipped for both do not matter.
-    gap = np.array([np.nan])
-    assert test(np.r_[gap, a, gap], np.r_[gap, b, gap], alternative=alternative) == result
 
-    # Raising every value of a moves the difference by as much, and can only speak for a.
+@each_paired_test
+@given(ab=pairs, alternative=alternatives)
+@settings(max_examples=30, deadline=None)
+def test_the_difference_rises_with_the_first_system(test, ab, alternative):
+    a, b = ab
+    result = test(a, b, alternative=alternative)
     better = test(a + 1.0, b, alternative=alternative)
     assert better.difference == pytest.approx(result.difference + 1.0, abs=1e-12)
-    if test is S.paired_t_test:
-        assert (
-            test(a + 1.0, b, alternative="greater").p_value
-            <= test(a, b, alternative="greater").p_value
-        )
+
+
+@given(pairs)
+@settings(max_examples=30, deadline=None)
+def test_a_better_first_system_speaks_for_it(ab):
+    a, b = ab
+    p_value = S.paired_t_test(a, b, "greater").p_value
+    assert S.paired_t_test(a + 1.0, b, "greater").p_value <= p_value
 
 
 @given(pairs)

@@ -16,8 +16,8 @@ from scipy.special import stdtrit
 from tautrank.errors import DataError, OptionError
 from tautrank.significance.paired import holm
 from tautrank.significance.systems import (
-    _run_variance,
     combined_test,
+    parts_of,
     resampled_systems_test,
     systems_test,
 )
@@ -296,31 +296,36 @@ def test_trials_that_test_everything_are_runs():
     np.testing.assert_array_equal(a.adjusted, b.adjusted)
 
 
+def residuals_of(values: np.ndarray, design: np.ndarray) -> np.ndarray:
+    """What least squares leave of values."""
+    coefficients, *_ = np.linalg.lstsq(design, values, rcond=None)
+    return values - design @ coefficients
+
+
 def test_mean_squares_of_trials_are_those_of_least_squares():
     rng = np.random.default_rng(0)
     tested = parts_tested(6, 40, rng, 0.4)
     tested = tested[:, tested.any(0)]
-    trials, queries = tested.shape
-    x = np.where(tested, rng.normal(size=(3, trials, queries)), 0.0)
-    gross, noise, freedom = _run_variance(x, tested, tested.sum(0))
-    t, q = np.nonzero(tested)
-    by_query, by_trial = np.eye(queries)[q], np.eye(trials)[t]
-    both = np.hstack([by_query, by_trial])
-    rank = np.linalg.matrix_rank(both) - queries
-    assert freedom == 2 * rank == 10
-    run = rest = 0.0
-    for each in (x - x.mean(0))[:, t, q]:
-        left = [
-            each - design @ np.linalg.lstsq(design, each, rcond=None)[0]
-            for design in (by_query, both)
-        ]
-        run, rest = run + left[0] @ left[0] - left[1] @ left[1], rest + left[1] @ left[1]
+    n_trials, n_queries = tested.shape
+    x = rng.normal(size=(3, n_trials, n_queries))
+
+    parts = parts_of(np.where(tested, x, np.nan))
+
+    trial, query = np.nonzero(tested)
+    by_query, by_trial = np.eye(n_queries)[query], np.eye(n_trials)[trial]
+    by_both = np.hstack([by_query, by_trial])
+    rank = np.linalg.matrix_rank(by_both) - n_queries
+    effects = (x - x.mean(0))[:, trial, query]
+    left_by_queries = sum(np.sum(residuals_of(effect, by_query) ** 2) for effect in effects)
+    left_by_both = sum(np.sum(residuals_of(effect, by_both) ** 2) for effect in effects)
+    ms_trial = (left_by_queries - left_by_both) / (2 * rank)
+    ms_noise = left_by_both / (2 * (trial.size - n_queries - rank))
     # How much a trial effect of variance 1 adds to the sum of squares: the part of it that queries
     # do not explain.
-    unexplained = by_trial - by_query @ np.linalg.lstsq(by_query, by_trial, rcond=None)[0]
-    scale = 2 * rank / np.sum(unexplained**2)
-    assert gross == pytest.approx(scale * run / (2 * rank))
-    assert noise == pytest.approx(scale * rest / (2 * (t.size - queries - rank)))
+    scale = 2 * rank / np.sum(residuals_of(by_trial, by_query) ** 2)
+    assert parts.freedom == 2 * rank == 10
+    assert parts.gross == pytest.approx(scale * ms_trial)
+    assert parts.noise == pytest.approx(scale * ms_noise)
 
 
 def test_variance_of_resampled_trials_is_right_on_average():
@@ -345,11 +350,12 @@ def test_variance_of_resampled_trials_is_right_on_average():
         1 / queries
     )
     gross = noise = 0.0
-    for at in zip(*np.nonzero(tested), strict=True):
-        x = np.zeros((2, trials, queries))
-        x[0][at] = 1
-        found = _run_variance(x, tested, n)
-        gross, noise = gross + found[0], noise + found[1]
+    for trial, query in np.argwhere(tested):
+        x = np.where(tested, np.zeros((2, trials, queries)), np.nan)
+        x[0, trial, query] = 1
+        parts = parts_of(x)
+        gross += parts.gross
+        noise += parts.noise
     assert gross == pytest.approx(noise)
 
 
@@ -376,11 +382,9 @@ def test_one_data_set_is_its_own_test():
 
 
 def test_data_sets_are_weighted_by_their_precision():
-    d, se, df = (
-        np.array([0.03, 0.01, -0.02]),
-        np.array([0.01, 0.02, 0.05]),
-        np.array([500.0, 60.0, 9.0]),
-    )
+    d = np.array([0.03, 0.01, -0.02])
+    se = np.array([0.01, 0.02, 0.05])
+    df = np.array([500.0, 60.0, 9.0])
     w = 1 / se**2
     share = w / w.sum()
     variance = (1 + 4 * np.sum(share * (1 - share) / df)) / w.sum()
@@ -393,6 +397,9 @@ def test_data_sets_are_weighted_by_their_precision():
     assert result.p_value == pytest.approx(2 * t.sf(result.difference / math.sqrt(variance)))
     assert result.high - result.low == pytest.approx(2 * t.isf(0.05) * math.sqrt(variance))
     assert result.detectable == pytest.approx((t.isf(0.05) + t.ppf(0.8)) * math.sqrt(variance))
+
+
+def test_data_sets_with_tiny_standard_errors():
     certain = combined_test([0.1, 0.2], [1e-200, 1e-200], [9, np.inf])  # 1 / se^2 would be infinite
     assert (certain.difference, certain.degrees) == pytest.approx((0.15, 36))
 
@@ -401,11 +408,9 @@ def test_combined_level():
     rng = np.random.default_rng(0)
     freedom, se = np.array([8, 15, 30]), np.array([0.01, 0.012, 0.02])
     d = rng.normal(0, se, (3000, 3))
-    found = se * np.sqrt(rng.chisquare(freedom, (3000, 3)) / freedom)
-    rejected = np.mean(
-        [combined_test(*each, freedom).p_value < 0.05 for each in zip(d, found, strict=True)]
-    )
-    assert 0.04 < rejected < 0.06
+    errors = se * np.sqrt(rng.chisquare(freedom, (3000, 3)) / freedom)
+    tests = [combined_test(d[i], errors[i], freedom) for i in range(3000)]
+    assert 0.04 < np.mean([test.p_value < 0.05 for test in tests]) < 0.06
 
 
 def test_bad_combinations():

@@ -37,24 +37,37 @@ def assert_unchanged(data: tr.RankingData, before: list[np.ndarray]) -> None:
         np.testing.assert_array_equal(now, then)
 
 
-@settings(max_examples=60, deadline=None)
-@given(ranking_data(smallest_list=1), st.floats(0, 3), st.integers(0, 2**40))
-def test_negatives_come_after_the_list_from_other_queries(data, share, seed):
+lists_and_share = given(ranking_data(smallest_list=1), st.floats(0, 3), st.integers(0, 2**40))
+
+
+@settings(max_examples=30, deadline=None)
+@lists_and_share
+def test_negatives_change_neither_the_data_nor_its_names(data, share, seed):
     before = copies(data)
+
     longer = add_negatives(data, share, seed=seed)
+
     assert_unchanged(data, before)
     np.testing.assert_array_equal(longer.qids, data.qids)
     assert longer.feature_names == data.feature_names
     assert longer.X.dtype == np.float32
+
+
+@settings(max_examples=60, deadline=None)
+@lists_and_share
+def test_negatives_come_after_the_list_from_other_queries(data, share, seed):
+    longer = add_negatives(data, share, seed=seed)
+
     query_of_row = np.repeat(np.arange(data.n_queries), data.sizes)
-    for q in range(data.n_queries):
-        size = int(data.sizes[q])
-        rows = longer.X[longer.offsets[q] : longer.offsets[q + 1], 0].astype(int)
-        labels = longer.labels[longer.offsets[q] : longer.offsets[q + 1]]
-        np.testing.assert_array_equal(rows[:size], np.arange(data.offsets[q], data.offsets[q + 1]))
+    for query in range(data.n_queries):
+        of_list = slice(*longer.offsets[query : query + 2])
+        rows = longer.X[of_list, 0].astype(int)
+        labels = longer.labels[of_list]
+        size = int(data.sizes[query])
+        np.testing.assert_array_equal(rows[:size], np.flatnonzero(query_of_row == query))
         np.testing.assert_array_equal(labels[:size], data.labels[rows[:size]])
+        assert (query_of_row[rows[size:]] != query).all()
         assert not labels[size:].any()
-        assert (query_of_row[rows[size:]] != q).all()
         assert rows.size - size in (np.floor(share * size), np.ceil(share * size))
 
 
@@ -67,8 +80,8 @@ def test_negatives_are_drawn_query_first_then_document():
     rows = longer.X[1 : longer.offsets[1], 0].astype(int)
     assert rows.size == n
     expected = np.array([0, 1 / 6, 1 / 6, 1 / 6, 1 / 4, 1 / 4])
-    found = np.bincount(rows, minlength=6) / n
-    assert (np.abs(found - expected) <= 5 * np.sqrt(expected * (1 - expected) / n)).all()
+    frequencies = np.bincount(rows, minlength=6) / n
+    assert (np.abs(frequencies - expected) <= 5 * np.sqrt(expected * (1 - expected) / n)).all()
 
 
 def test_the_share_is_exact_on_average_even_on_short_lists():
@@ -134,8 +147,8 @@ def test_new_labels_are_grades_of_the_data(highest):
     )
     shares = np.array([0.5, 0.2, 0.15, 0.1, 0.05])[: int(highest) + 1]
     expected = shares / shares.sum()
-    found = np.bincount(noisy.labels.astype(int), minlength=expected.size) / n
-    assert (np.abs(found - expected) <= 5 * np.sqrt(expected * (1 - expected) / n)).all()
+    frequencies = np.bincount(noisy.labels.astype(int), minlength=expected.size) / n
+    assert (np.abs(frequencies - expected) <= 5 * np.sqrt(expected * (1 - expected) / n)).all()
 
 
 def test_another_distribution_may_have_other_labels():

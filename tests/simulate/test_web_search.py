@@ -151,43 +151,52 @@ def test_fewer_columns_are_a_choice_and_more_are_zeros():
     assert not yahoo.X[:, 519:].any()
 
 
-def test_mslr_columns_follow_from_each_other(mslr):
-    data, _, f = mslr
-    parts = ("body", "anchor", "title", "url")
-    for name in ("length", "tf_sum"):
-        np.testing.assert_allclose(
-            f[f"{name}.whole"], sum(f[f"{name}.{part}"] for part in parts), rtol=1e-6
-        )
-    for stream in (*parts, "whole"):
-        for kind in ("tf", "normalised_tf", "tfidf"):
-            low, mean, high = (
-                f[f"{kind}_{statistic}.{stream}"] for statistic in ("min", "mean", "max")
-            )
-            assert (low <= mean * (1 + 1e-5)).all()
-            assert (mean <= high * (1 + 1e-5)).all()
-            # The variance of values between two bounds is at most the product of their distances
-            # from the mean.
-            assert (
-                f[f"{kind}_variance.{stream}"]
-                <= (high - mean) * (mean - low) * (1 + 1e-4) + 1e-6 * high**2
-            ).all()
-        np.testing.assert_array_equal(
-            f[f"boolean.{stream}"] == 1, f[f"covered_ratio.{stream}"] == 1
-        )
-        assert (f[f"tf_sum.{stream}"] <= f[f"length.{stream}"]).all()
-        assert (f[f"tf_sum.{stream}"] >= f[f"covered_terms.{stream}"]).all()
-        for model in ("lm_absolute", "lm_dirichlet", "lm_jelinek_mercer"):
-            assert (f[f"{model}.{stream}"] <= 0).all()
-        # What is the same for all documents of a query.
-        idf = f[f"idf.{stream}"]
-        np.testing.assert_array_equal(idf, np.repeat(idf[data.offsets[:-1]], data.sizes))
-    np.testing.assert_array_equal(f["idf.body"], f["idf.whole"])
-    nowhere = f["length.anchor"] == 0
-    assert 0.2 < nowhere.mean() < 0.8
-    assert not any(
-        f[f"{name}.anchor"][nowhere].any()
-        for name in ("covered_terms", "tf_max", "bm25", "lm_dirichlet")
+PARTS = ("body", "anchor", "title", "url")
+each_stream = pytest.mark.parametrize("stream", [*PARTS, "whole"])
+
+
+@pytest.mark.parametrize("name", ["length", "tf_sum"])
+def test_the_whole_text_of_mslr_is_the_sum_of_its_parts(mslr, name):
+    _, _, f = mslr
+    of_parts = sum(f[f"{name}.{part}"] for part in PARTS)
+    np.testing.assert_allclose(f[f"{name}.whole"], of_parts, rtol=1e-6)
+
+
+@each_stream
+@pytest.mark.parametrize("kind", ["tf", "normalised_tf", "tfidf"])
+def test_mslr_statistics_of_terms_bound_each_other(mslr, stream, kind):
+    _, _, f = mslr
+    low, mean, high, variance = (
+        f[f"{kind}_{statistic}.{stream}"] for statistic in ("min", "mean", "max", "variance")
     )
+    assert (low <= mean * (1 + 1e-5)).all()
+    assert (mean <= high * (1 + 1e-5)).all()
+    # The variance of values between two bounds is at most the product of their distances from the
+    # mean.
+    largest_variance = (high - mean) * (mean - low)
+    assert (variance <= largest_variance * (1 + 1e-4) + 1e-6 * high**2).all()
+
+
+@each_stream
+def test_mslr_columns_of_a_stream_follow_from_each_other(mslr, stream):
+    data, _, f = mslr
+    np.testing.assert_array_equal(f[f"boolean.{stream}"] == 1, f[f"covered_ratio.{stream}"] == 1)
+    assert (f[f"tf_sum.{stream}"] <= f[f"length.{stream}"]).all()
+    assert (f[f"tf_sum.{stream}"] >= f[f"covered_terms.{stream}"]).all()
+    for model in ("lm_absolute", "lm_dirichlet", "lm_jelinek_mercer"):
+        assert (f[f"{model}.{stream}"] <= 0).all(), model
+    idf = f[f"idf.{stream}"]
+    of_first_document = np.repeat(idf[data.offsets[:-1]], data.sizes)
+    np.testing.assert_array_equal(idf, of_first_document)
+
+
+def test_mslr_columns_of_an_absent_stream_are_zero_together(mslr):
+    _, _, f = mslr
+    np.testing.assert_array_equal(f["idf.body"], f["idf.whole"])
+    is_absent = f["length.anchor"] == 0
+    assert 0.2 < is_absent.mean() < 0.8
+    for name in ("covered_terms", "tf_max", "bm25", "lm_dirichlet"):
+        assert not f[f"{name}.anchor"][is_absent].any(), name
 
 
 def test_mslr_scores_of_one_term_queries_are_the_formulas(mslr):
