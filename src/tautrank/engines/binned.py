@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tautrank.arrays import Array
 from tautrank.data import RankingData
 
 _MOST_IN_MEMORY = 2
@@ -54,57 +55,57 @@ class Bins:
 
 def _in_file(folder: Path, key: str, make: Callable[[], Any], files: Any) -> Any:
     """Return binned data from a file, or made now and written to one."""
-    path, done = folder / key, folder / f"{key}.done"
-    with _alone(folder / f"{key}.lock"):
+    from filelock import FileLock
+
+    path = folder / key
+    done = folder / f"{key}.done"
+    with FileLock(folder / f"{key}.lock"):
         if done.exists():
-            with contextlib.suppress(
-                Exception
-            ):  # another process may just have removed it, as too old
+            # Another process may just have removed it, as too old.
+            with contextlib.suppress(Exception):
                 return files.read(path)
-        made = make()
-        with contextlib.suppress(Exception):  # a full disk: each process then bins its own
-            files.write(made, path)
+        binned = make()
+        # On a full disk each process bins its own.
+        with contextlib.suppress(Exception):
+            files.write(binned, path)
             done.touch()
-            oldest = sorted(folder.glob("*.done"), key=lambda file: file.stat().st_mtime)[
-                :-_MOST_FILES
-            ]
-            for file in (part for old in oldest for part in folder.glob(f"{old.stem}*")):
-                file.unlink(missing_ok=True)
-        return made
+            _remove_old_files(folder)
+        return binned
 
 
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Wait until no other process is in a block with the same path."""
-    with open(path, "w") as file:
-        with contextlib.suppress(ImportError):  # on Windows several processes may bin the same data
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def _remove_old_files(folder: Path) -> None:
+    """Leave the binned data that was written last."""
+    newest_last = sorted(folder.glob("*.done"), key=lambda file: file.stat().st_mtime)
+    for done in newest_last[:-_MOST_FILES]:
+        for file in folder.glob(f"{done.stem}*"):
+            file.unlink(missing_ok=True)
 
 
-def content_key(parts: Iterable[RankingData | None], *more: Any) -> str:
+def content_key(parts: Iterable[RankingData | None], *values: Any) -> str:
     """Return a hash of everything in some data, and of what else decides its bins, 32 hexadecimal
     digits.
 
     Args:
         parts: the data.
-        more: arrays, and values that print as what they are.
+        *values: arrays, and values that print as what they are.
     """
     digest = hashlib.sha256()
     for part in parts:
         if part is None:
             digest.update(b"none")
             continue
-        X: Any = part.X
-        features = [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
-        for array in (part.labels, part.offsets, *features):
+        for array in (part.labels, part.offsets, *_arrays_of(part.X)):
             digest.update(f"{array.dtype.str}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).view(np.uint8).data)
-    for each in more:
-        digest.update(each.tobytes() if isinstance(each, np.ndarray) else repr(each).encode())
+    for value in values:
+        is_array = isinstance(value, np.ndarray)
+        digest.update(value.tobytes() if is_array else repr(value).encode())
     return digest.hexdigest()[:32]
+
+
+def _arrays_of(X: Any) -> list[Array]:
+    """Return the arrays that dense or sparse features consist of."""
+    return [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
 
 
 _bins: ContextVar[Bins | None] = ContextVar("bins", default=None)
@@ -118,7 +119,8 @@ def sharing_bins(folder: str = "") -> Iterator[None]:
     Args:
         folder: where processes share them too; empty for this process alone.
     """
-    token = _bins.set(_of_folders.setdefault(folder, Bins(Path(folder) if folder else None)))
+    new_bins = Bins(Path(folder) if folder else None)
+    token = _bins.set(_of_folders.setdefault(folder, new_bins))
     try:
         yield
     finally:

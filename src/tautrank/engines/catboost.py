@@ -24,6 +24,8 @@ from tautrank.errors import OptionError
 
 _SMALLEST_SCALE = 2.0**-512
 _DEEPEST = 16
+# CatBoost's names for parameters that scikit-learn and LightGBM share.
+_CATBOOST_NAMES = {"colsample_bytree": "rsm", "reg_lambda": "l2_leaf_reg"}
 
 
 class CatBoostModel(FittedModel):
@@ -46,10 +48,11 @@ class CatBoostModel(FittedModel):
 
     def _contributions(self, X: Any, threads: int) -> Any:
         pool = package(self.tool).Pool(X)
-        found = self.model.get_feature_importance(pool, type="ShapValues", thread_count=threads)
-        return np.insert(
-            found, [found.shape[1] - 1] * (self.n_features + 1 - found.shape[1]), 0.0, axis=1
-        )
+        values = self.model.get_feature_importance(pool, type="ShapValues", thread_count=threads)
+        # CatBoost knows the features up to the last one it has used; the last column is the mean.
+        features, mean = values[:, :-1], values[:, -1:]
+        unused = np.zeros((len(values), self.n_features - features.shape[1]))
+        return np.hstack((features, unused, mean))
 
     def importances(self) -> F64:
         """Return how much each feature changes the prediction (PredictionValuesChange), as shares
@@ -119,37 +122,46 @@ class CatBoost(SelfTrainingEngine):
             monitor: judges each round.
         """
         if task.categorical:
-            found = "CatBoost takes no category codes among float features"
-            raise OptionError(f"categorical_feature: {found}; expected none, or LightGBM")
+            raise OptionError(
+                "categorical_feature: CatBoost takes no category codes among float features; "
+                "expected none, or LightGBM"
+            )
         if settings.rates is not None:
             raise OptionError("learning_rate: found one per tree; expected one number for CatBoost")
         if settings.langevin is not None:
             _check_langevin(settings.langevin, task, settings)
-        judge = _Judge(monitor, task.start.n_trees if task.start is not None else 0)
-        start = task.start.model if isinstance(task.start, CatBoostModel) else None
-        params = _parameters(task, settings)
-        # CatBoost shows its scores only to a metric.
-        if monitor.history:
-            params["eval_metric"] = judge
-        with self.in_one_sentence(task.loss), warnings.catch_warnings():
-            # CatBoost tries to compile the metric with Numba, and warns that it cannot.
-            warnings.filterwarnings("ignore", message="Can't optim|Failed to optim")
-            model = package(self.name).CatBoost(params)
-            train = _pool(task.train, task.document_weights)
-            valid = None if task.valid is None else _pool(task.valid, None)
-            model.fit(train, eval_set=valid, callbacks=[judge], init_model=start)
-        if judge.failure is not None:
-            raise judge.failure
-        later = model.tree_count_ - monitor.rounds_to_keep
-        if later > 0:
+        model = self._fitted(task, settings, monitor)
+        n_dropped = model.tree_count_ - monitor.rounds_to_keep
+        if n_dropped > 0:
             model.shrink(monitor.rounds_to_keep)
             if settings.langevin is not None:
                 # The trees that were kept were shrunk before each of those that were not.
-                undone = _factor(settings.langevin, settings.learning_rate) ** -later
+                undone = _factor(settings.langevin, settings.learning_rate) ** -n_dropped
                 scale, bias = model.get_scale_and_bias()
                 model.set_scale_and_bias(scale * undone, bias * undone)
         n_features = task.train.n_features
         return CatBoostModel.from_bytes(CatBoostModel(model, n_features).to_bytes(), n_features)
+
+    def _fitted(self, task: Task, settings: Settings, monitor: TrainingMonitor) -> Any:
+        """Return CatBoost's model, as it is when training ends."""
+        adapter = _MonitorAdapter(monitor, 0 if task.start is None else task.start.n_trees)
+        params = _parameters(task, settings)
+        # CatBoost shows its scores only to a metric.
+        if monitor.history:
+            params["eval_metric"] = adapter
+        with self.in_one_sentence(task.loss), warnings.catch_warnings():
+            # CatBoost tries to compile the metric with Numba, and warns that it cannot.
+            warnings.filterwarnings("ignore", message="Can't optim|Failed to optim")
+            model = package(self.name).CatBoost(params)
+            model.fit(
+                _pool(task.train, task.document_weights),
+                eval_set=None if task.valid is None else _pool(task.valid, None),
+                callbacks=[adapter],
+                init_model=task.start.model if isinstance(task.start, CatBoostModel) else None,
+            )
+        if adapter.failure is not None:
+            raise adapter.failure
+        return model
 
     @classmethod
     def find_objective(cls, text: str) -> str | None:
@@ -162,14 +174,17 @@ class CatBoost(SelfTrainingEngine):
         >>> CatBoost.find_objective("yetirank:mode=NDCG;top=10")
         'YetiRank:mode=NDCG;top=10'
         """
-        head, _, parameters = text.partition(":")
-        found = super().find_objective(head)
-        if found is None or not parameters:
+        name, _, parameters = text.partition(":")
+        objective = super().find_objective(name)
+        if objective is None or not parameters:
             return super().find_objective(text)
-        if not all(re.fullmatch(r"[A-Za-z_]\w*=[^;=]+", item) for item in parameters.split(";")):
-            expected = f"CatBoost's own spelling, catboost:{head}:name=value;name=value"
-            raise OptionError(f"loss: found 'catboost:{text}'; expected {expected}")
-        return f"{found}:{parameters}"
+        for parameter in parameters.split(";"):
+            if not re.fullmatch(r"[A-Za-z_]\w*=[^;=]+", parameter):
+                raise OptionError(
+                    f"loss: found 'catboost:{text}'; expected CatBoost's own spelling, "
+                    f"catboost:{name}:name=value;name=value"
+                )
+        return f"{objective}:{parameters}"
 
     def translate_parameters(
         self, parameters: Mapping[str, Any], fixed: Collection[str] = ()
@@ -184,28 +199,31 @@ class CatBoost(SelfTrainingEngine):
         >>> CatBoost().translate_parameters({"learning_rate": 0.1, "colsample_bytree": 0.5, "min_child_samples": 5})
         {'learning_rate': 0.1, 'rsm': 0.5}
         """
-        names = {"colsample_bytree": "rsm", "reg_lambda": "l2_leaf_reg"}
-        renamed = {
-            names.get(name, name): value
-            for name, value in parameters.items()
-            if name != "min_child_samples"
-        }
+        renamed = {}
+        for name, value in parameters.items():
+            if name != "min_child_samples":
+                renamed[_CATBOOST_NAMES.get(name, name)] = value
         if "subsample" in renamed:
             renamed["bootstrap_type"] = "Bernoulli"  # the other types take no share of rows
         return renamed
 
 
-class _Judge:
-    """A metric and a callback for CatBoost: as a metric it sees the scores, as a callback it may
-    stop the training.
+class _MonitorAdapter:
+    """The monitor of a training as CatBoost knows such things: as a metric it sees the scores, as a
+    callback it may stop the training.
+
+    Args:
+        monitor: the monitor.
+        rounds: rounds before the first one.
     """
 
-    def __init__(self, monitor: TrainingMonitor, first: int) -> None:
-        self._monitor, self._rounds = monitor, first
-        self._scores: list[Array] = []
+    def __init__(self, monitor: TrainingMonitor, rounds: int) -> None:
+        self._monitor = monitor
+        self._rounds = rounds
+        self._scores_of_round: list[Array] = []
         self.failure: BaseException | None = None
 
-    def __deepcopy__(self, memo: Any) -> _Judge:
+    def __deepcopy__(self, memo: Any) -> _MonitorAdapter:
         return self  # CatBoost copies its parameters; the monitor must be the one that was given
 
     def is_max_optimal(self) -> bool:
@@ -214,18 +232,19 @@ class _Judge:
     def evaluate(self, approxes: Any, target: Any, weight: Any) -> tuple[float, float]:
         # Training data first, then validation data, after every tree. The array is CatBoost's own
         # memory.
-        self._scores.append(np.array(approxes[0]))
+        self._scores_of_round.append(np.array(approxes[0]))
         return 0.0, 1.0
 
     def get_final_error(self, error: float, weight: float) -> float:
         return error
 
     def after_iteration(self, _: Any) -> bool:
-        seen, self._scores = self._scores, []
+        train_and_valid = self._scores_of_round
+        self._scores_of_round = []
         self._rounds += 1
         try:
             return not self._monitor.after_round(
-                self._rounds, lambda part: seen[0 if part == "train" else -1]
+                self._rounds, lambda part: train_and_valid[0 if part == "train" else -1]
             )
         except BaseException as failure:  # CatBoost would print it and go on
             self.failure = failure
@@ -260,7 +279,8 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
             "model_shrink_rate": settings.langevin.shrink_rate,
         }
     if not {"depth", "max_depth", "grow_policy"} & set(settings.extra):
-        params["depth"] = min(_DEEPEST, max(1, math.ceil(math.log2(settings.num_leaves))))
+        depth = math.ceil(math.log2(settings.num_leaves))
+        params["depth"] = min(_DEEPEST, max(1, depth))
     return {**params, **settings.extra}
 
 
@@ -272,14 +292,15 @@ def _check_langevin(langevin: Langevin, task: Task, settings: Settings) -> None:
             )
     factor = _factor(langevin, settings.learning_rate)
     if task.start is not None and factor != 1:
-        found = "CatBoost does not shrink a model that it continues"
-        raise OptionError(f"init_model: {found}; expected none, or langevin with shrink_rate=0")
-    if factor ** (settings.early_stopping_rounds or 0) < _SMALLEST_SCALE:
-        found = (
-            f"CatBoost shrinks the best trees to nothing in {settings.early_stopping_rounds} rounds"
-        )
         raise OptionError(
-            f"early_stopping_rounds: {found}; expected fewer, or a smaller shrink_rate of langevin"
+            "init_model: CatBoost does not shrink a model that it continues; expected none, or "
+            "langevin with shrink_rate=0"
+        )
+    if factor ** (settings.early_stopping_rounds or 0) < _SMALLEST_SCALE:
+        raise OptionError(
+            "early_stopping_rounds: CatBoost shrinks the best trees to nothing in "
+            f"{settings.early_stopping_rounds} rounds; expected fewer, or a smaller shrink_rate of "
+            "langevin"
         )
 
 

@@ -14,7 +14,8 @@ import dataclasses
 import functools
 import json
 import threading
-from typing import Any, ClassVar
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from tautrank.engines.base import SelfTrainingEngine
 from tautrank.engines.model import FittedModel, shares
 from tautrank.engines.monitor import TrainingMonitor
 from tautrank.engines.packages import package
-from tautrank.engines.task import NativeLoss, Settings, Task
+from tautrank.engines.task import NativeLoss, Part, Settings, Task
 from tautrank.errors import DataError, OptionError, require, unknown
 from tautrank.losses import REGISTRY, SoftmaxLoss
 from tautrank.losses.base import Loss
@@ -70,16 +71,14 @@ class NetworkShape:
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self,
-            "hidden",
-            tuple(whole("hidden", size, least=1) for size in one_or_more(self.hidden)),
-        )
+        hidden = tuple(whole("hidden", size, least=1) for size in one_or_more(self.hidden))
+        object.__setattr__(self, "hidden", hidden)
         check_fields(self)
-        if self.attention and (not self.hidden or self.hidden[-1] % self.attention):
-            found = f"{self.attention} heads with the hidden layers {self.hidden}"
+        divides_last_layer = hidden and hidden[-1] % max(1, self.attention) == 0
+        if self.attention and not divides_last_layer:
             raise OptionError(
-                f"attention: found {found}; expected a divisor of the units of the last layer"
+                f"attention: found {self.attention} heads with the hidden layers {hidden}; "
+                "expected a divisor of the units of the last layer"
             )
 
 
@@ -101,7 +100,9 @@ class TorchModel(FittedModel):
     def __init__(
         self, weights: dict[str, F32], hidden: tuple[int, ...], attention: int = 0
     ) -> None:
-        self.weights, self.hidden, self.attention = weights, hidden, attention
+        self.weights = weights
+        self.hidden = hidden
+        self.attention = attention
         self.by_list = attention > 0
         self.n_features = int(weights["mean"].size)
         self.n_trees = 0
@@ -121,9 +122,8 @@ class TorchModel(FittedModel):
         """Return the length of each feature's weights in the first layer, as shares that sum to
         1.
         """
-        return shares(
-            np.sqrt((self.weights["layers.0.weight"].astype(np.float64) ** 2).sum(axis=0))
-        )
+        first_layer = self.weights["layers.0.weight"].astype(np.float64)
+        return shares(np.sqrt((first_layer**2).sum(axis=0)))
 
     def to_bytes(self) -> bytes:
         """Return the weights as safetensors, with the shape of the network in the header."""
@@ -141,14 +141,12 @@ class TorchModel(FittedModel):
             n_features: number of features that the model must have.
         """
         try:
-            weights = _safetensors().load(content)
-            size = int.from_bytes(content[:8], "little")
-            hidden, attention = json.loads(
-                json.loads(content[8 : 8 + size])["__metadata__"]["shape"]
-            )
-            model = cls(
-                {name: np.array(array) for name, array in weights.items()}, tuple(hidden), attention
-            )
+            tensors = _safetensors().load(content)
+            weights = {name: np.array(array) for name, array in tensors.items()}
+            size_of_header = int.from_bytes(content[:8], "little")
+            header = json.loads(content[8 : 8 + size_of_header])
+            hidden, attention = json.loads(header["__metadata__"]["shape"])
+            model = cls(weights, tuple(hidden), attention)
             _ = model.network
         except Exception as problem:  # whatever PyTorch and safetensors say about a damaged file
             raise DataError("found something else than the weights of a network") from problem
@@ -181,38 +179,18 @@ class Torch(SelfTrainingEngine):
             settings: how; `extra` holds the parameters of `NetworkShape`.
             monitor: judges each epoch.
         """
-        torch, kind, chosen = package(self.name), task.loss, dict(settings.extra)
-        for name in chosen:
-            if name not in _PARAMETERS:
-                raise unknown("parameter of torch", name, _PARAMETERS)
-        if isinstance(kind, NativeLoss):
-            kind, own = _network_loss(kind.objective)
-            chosen = {"epochs": _EPOCHS, **chosen, **own}
-        assert isinstance(kind, Loss)
-        shape = NetworkShape(**chosen)
-        given: dict[str, Any] = {
-            "categorical_feature": task.categorical or None,
-            "cross_validate_trees": settings.cross_validate_trees or None,
-        }
-        given |= {
-            "langevin": settings.langevin,
-            "init_model": task.start,
-            "propensities": task.propensities,
-        }
-        for what, value in given.items():
-            if value is not None:
-                raise OptionError(
-                    f"{what}: a network has no use for it; expected none, or the engine lightgbm"
-                )
+        training = _training(task, settings)
+        _check_use(task, settings)
+        torch = package(self.name)
         with _ONE_AT_A_TIME:
-            threads = torch.get_num_threads()
+            threads_before = torch.get_num_threads()
             torch.set_num_threads(settings.threads)
             try:
                 with torch.random.fork_rng(devices=[]):
                     torch.manual_seed(settings.seed)
-                    return _train(task, kind, settings, shape, monitor)
+                    return _train(task, settings, training, monitor)
             finally:
-                torch.set_num_threads(threads)
+                torch.set_num_threads(threads_before)
 
     @classmethod
     def find_objective(cls, text: str) -> str | None:
@@ -224,22 +202,60 @@ class Torch(SelfTrainingEngine):
         >>> Torch.find_objective("lambdarank(k=5,hidden=[64,32])")
         'lambdarank(k=5,hidden=64/32)'
         """
-        loss, own = _network_loss(text)
-        return write_name(
-            loss.name, {**changed_options(loss), **changed_options(NetworkShape(**own))}
-        )
+        loss, network_options = _network_loss(text)
+        shape = NetworkShape(**network_options)
+        return write_name(loss.name, {**changed_options(loss), **changed_options(shape)})
+
+
+class _Training(NamedTuple):
+    """What a network is trained for, and what it looks like."""
+
+    loss: Loss
+    shape: NetworkShape
+
+
+def _training(task: Task, settings: Settings) -> _Training:
+    """Return what to train, from the loss and the parameters of the engine."""
+    options = dict(settings.extra)
+    for name in options:
+        if name not in _PARAMETERS:
+            raise unknown("parameter of torch", name, _PARAMETERS)
+    if isinstance(task.loss, NativeLoss):
+        loss, network_options = _network_loss(task.loss.objective)
+        options = {"epochs": _EPOCHS, **options, **network_options}
+    else:
+        assert isinstance(task.loss, Loss)
+        loss = task.loss
+    return _Training(loss, NetworkShape(**options))
+
+
+def _check_use(task: Task, settings: Settings) -> None:
+    """Refuse what a network has no use for."""
+    useless = {
+        "categorical_feature": task.categorical or None,
+        "cross_validate_trees": settings.cross_validate_trees or None,
+        "langevin": settings.langevin,
+        "init_model": task.start,
+        "propensities": task.propensities,
+    }
+    for name, value in useless.items():
+        if value is not None:
+            raise OptionError(
+                f"{name}: a network has no use for it; expected none, or the engine lightgbm"
+            )
 
 
 def _network_loss(text: str) -> tuple[Loss, dict[str, Any]]:
     """Return a loss and the parameters of the network that stand among its own; ``noise`` is the
     loss's.
     """
-    kind, typed = REGISTRY.read(text)
-    of_network = _PARAMETERS - {"noise"}
-    loss = REGISTRY.make(
-        kind.name, **{name: value for name, value in typed if name not in of_network}
-    )
-    return loss, {name: value for name, value in typed if name in of_network}
+    loss_class, options = REGISTRY.read(text)
+    loss_options: dict[str, Any] = {}
+    network_options: dict[str, Any] = {}
+    for name, value in options:
+        is_of_network = name in _PARAMETERS and name != "noise"
+        (network_options if is_of_network else loss_options)[name] = value
+    return REGISTRY.make(loss_class.name, **loss_options), network_options
 
 
 def network(n_features: int, shape: NetworkShape) -> Any:
@@ -250,25 +266,26 @@ def network(n_features: int, shape: NetworkShape) -> Any:
         n_features: number of features.
         shape: its layers, dropout and noise.
     """
-    torch, hidden, attention = package("torch"), shape.hidden, shape.attention
+    torch = package("torch")
     nn = torch.nn
+    widths = (n_features, *shape.hidden)
 
     class Network(nn.Module):  # type: ignore[name-defined, misc]
+        """Hidden layers, perhaps self-attention over the list, and one score per document."""
+
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("mean", torch.zeros(n_features))
             self.register_buffer("spread", torch.ones(n_features))
             layers: list[Any] = []
-            for before, units in zip((n_features, *hidden), hidden, strict=False):
-                layers += [
-                    nn.Linear(before, units),
-                    nn.LayerNorm(units),
-                    nn.ReLU(),
-                    nn.Dropout(shape.dropout),
-                ]
-            last = (n_features, *hidden)[-1]
+            for width_before, width in pairwise(widths):
+                layers.append(nn.Linear(width_before, width))
+                layers.append(nn.LayerNorm(width))
+                layers.append(nn.ReLU())
+                layers.append(nn.Dropout(shape.dropout))
+            last = widths[-1]
             self.layers = nn.Sequential(*layers, nn.Linear(last, 1))
-            if attention:
+            if shape.attention:
                 self.mixed = nn.Linear(last, 3 * last)
                 self.joined = nn.Linear(last, last)
                 self.norm = nn.LayerNorm(last)
@@ -279,8 +296,9 @@ def network(n_features: int, shape: NetworkShape) -> Any:
             if self.training and shape.noise > 0:
                 x = x + shape.noise * torch.randn_like(x)
             x = self.layers[:-1](x)
-            if attention:
-                x = self.norm(x + self.joined(attended(self.mixed(x), sizes, attention)))
+            if shape.attention:
+                context = attended(self.mixed(x), sizes, shape.attention)
+                x = self.norm(x + self.joined(context))
             return self.layers[-1](x).squeeze(-1)
 
     return Network()
@@ -295,14 +313,15 @@ def attended(mixed: Any, sizes: Any, heads: int) -> Any:
         heads: number of heads.
     """
     torch = package("torch")
-    inside = torch.arange(int(sizes.max()), device=mixed.device) < sizes.to(mixed.device)[:, None]
-    wide = mixed.new_zeros((*inside.shape, mixed.shape[1]))
-    wide[inside] = mixed
-    q, k, v = wide.view(*inside.shape, 3, heads, -1).permute(2, 0, 3, 1, 4)
-    found = torch.nn.functional.scaled_dot_product_attention(
-        q, k, v, attn_mask=inside[:, None, None, :]
+    places = torch.arange(int(sizes.max()), device=mixed.device)
+    is_document = places < sizes.to(mixed.device)[:, None]
+    padded = mixed.new_zeros((*is_document.shape, mixed.shape[1]))
+    padded[is_document] = mixed
+    q, k, v = padded.view(*is_document.shape, 3, heads, -1).permute(2, 0, 3, 1, 4)
+    context = torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=is_document[:, None, None, :]
     )
-    return found.transpose(1, 2).reshape(*inside.shape, -1)[inside]
+    return context.transpose(1, 2).reshape(*is_document.shape, -1)[is_document]
 
 
 def transformed(x: Any) -> Any:
@@ -315,91 +334,124 @@ def transformed(x: Any) -> Any:
 
 
 def _train(
-    task: Task, kind: Loss, settings: Settings, shape: NetworkShape, monitor: TrainingMonitor
+    task: Task, settings: Settings, training: _Training, monitor: TrainingMonitor
 ) -> TorchModel:
-    from tautrank.losses.torch_loss import torch_loss
-
+    """Train a network epoch by epoch, and return that of the best epoch."""
     torch = package("torch")
-    has_cuda = bool(torch.cuda.is_available())
-    if shape.device == "cuda" and not has_cuda:
-        raise OptionError(
-            "device: found cuda, but PyTorch sees no CUDA device; expected cpu, or None"
-        )
-    place = shape.device or ("cuda" if has_cuda else "cpu")
-    if isinstance(kind, SoftmaxLoss) and not kind.gradient_is_derivative:
-        kind = dataclasses.replace(
-            kind, hessian="diagonal"
-        )  # the numerator of a Newton step is for boosters
-    listwise = torch_loss(kind, seed=settings.seed)
+    shape = training.shape
+    device = _device(shape)
     net = network(task.train.n_features, shape)
     net.mean, net.spread = _standards(task.train)
-    net.to(place)
-    parameters = {"lr": settings.learning_rate / _RATE, "weight_decay": shape.weight_decay}
-    optimiser = torch.optim.AdamW(net.parameters(), **parameters)
+    net.to(device)
+    optimiser = torch.optim.AdamW(
+        net.parameters(), lr=settings.learning_rate / _RATE, weight_decay=shape.weight_decay
+    )
     rng = np.random.default_rng(settings.seed)
-    best: dict[str, F32] = {}
+    loss = _listwise_loss(training.loss, settings)
+
+    def scores(part: Part) -> Array:
+        data = task.parts[part]
+        return _scores(net, data.X, device, data.offsets)
+
+    best_weights: dict[str, F32] = {}
     best_rounds = -1
     for epoch in range(shape.epochs or settings.n_estimators):
         net.train()
         order = rng.permutation(task.train.n_queries)
         for first in range(0, order.size, shape.batch_queries):
-            queries = order[first : first + shape.batch_queries]
-            batch = task.train.subset(queries)
-            x, labels = (
-                torch.from_numpy(_single(each)).to(place) for each in (batch.X, batch.labels)
-            )
-            sizes = torch.from_numpy(batch.sizes)
-            weights = None if task.weights is None else torch.from_numpy(task.weights[queries])
             optimiser.zero_grad()
-            listwise(net(x, sizes), labels, lengths=sizes, weights=weights).backward()
+            queries = order[first : first + shape.batch_queries]
+            _batch_loss(net, loss, task, queries, device).backward()
             optimiser.step()
         net.eval()
-        stop = monitor.after_round(
-            epoch + 1,
-            lambda part: _scores(net, task.parts[part].X, place, task.parts[part].offsets),
-        )
+        stop = monitor.after_round(epoch + 1, scores)
         if monitor.rounds_to_keep != best_rounds:
-            best = {
-                name: tensor.detach().cpu().numpy().copy()
-                for name, tensor in net.state_dict().items()
-            }
+            best_weights = _weights(net)
             best_rounds = monitor.rounds_to_keep
         if stop:
             break
-    return TorchModel(best, shape.hidden, shape.attention)
+    return TorchModel(best_weights, shape.hidden, shape.attention)
 
 
-def _scores(net: Any, X: Any, place: str, offsets: Array | None) -> Array:
+def _device(shape: NetworkShape) -> str:
+    """Return where to train."""
+    has_cuda = bool(package("torch").cuda.is_available())
+    if shape.device == "cuda" and not has_cuda:
+        raise OptionError(
+            "device: found cuda, but PyTorch sees no CUDA device; expected cpu, or None"
+        )
+    return shape.device or ("cuda" if has_cuda else "cpu")
+
+
+def _listwise_loss(loss: Loss, settings: Settings) -> Any:
+    """Return the loss as a module of PyTorch."""
+    from tautrank.losses.torch_loss import torch_loss
+
+    if isinstance(loss, SoftmaxLoss) and not loss.gradient_is_derivative:
+        # The numerator of a Newton step is for boosters.
+        loss = dataclasses.replace(loss, hessian="diagonal")
+    return torch_loss(loss, seed=settings.seed)
+
+
+def _batch_loss(net: Any, loss: Any, task: Task, queries: Array, device: str) -> Any:
+    """Return the loss of some queries, from which PyTorch finds the gradient."""
+    torch = package("torch")
+    batch = task.train.subset(queries)
+    x = torch.from_numpy(_single(batch.X)).to(device)
+    labels = torch.from_numpy(_single(batch.labels)).to(device)
+    sizes = torch.from_numpy(batch.sizes)
+    weights = None if task.weights is None else torch.from_numpy(task.weights[queries])
+    return loss(net(x, sizes), labels, lengths=sizes, weights=weights)
+
+
+def _weights(net: Any) -> dict[str, F32]:
+    """Return a copy of the network's tensors as arrays, by name."""
+    weights = {}
+    for name, tensor in net.state_dict().items():
+        weights[name] = tensor.detach().cpu().numpy().copy()
+    return weights
+
+
+def _scores(net: Any, X: Any, device: str, offsets: Array | None) -> Array:
     """Score documents, or whole lists with self-attention, a part at a time; without offsets all
     rows are one list.
     """
-    torch, n = package("torch"), X.shape[0]
-    ends, step = np.append(np.arange(0, n, _CHUNK), n), 1
+    torch = package("torch")
+    n = X.shape[0]
     if hasattr(net, "mixed"):
-        ends, step = np.array([0, n]) if offsets is None else offsets, _LISTS
-    found = []
+        ends = np.array([0, n]) if offsets is None else offsets
+        step = _LISTS
+    else:
+        ends = np.append(np.arange(0, n, _CHUNK), n)
+        step = 1
+    scores_of_chunks = []
     with torch.no_grad():
         for first in range(0, ends.size - 1, step):
-            some = ends[first : first + step + 1]
-            rows = torch.from_numpy(_single(X[some[0] : some[-1]])).to(place)
-            found.append(net(rows, torch.from_numpy(np.diff(some))).cpu().numpy())
-    return np.concatenate(found)
+            ends_of_lists = ends[first : first + step + 1]
+            rows = _single(X[ends_of_lists[0] : ends_of_lists[-1]])
+            sizes = torch.from_numpy(np.diff(ends_of_lists))
+            scores = net(torch.from_numpy(rows).to(device), sizes)
+            scores_of_chunks.append(scores.cpu().numpy())
+    return np.concatenate(scores_of_chunks)
 
 
 def _standards(data: RankingData) -> tuple[Any, Any]:
     """Mean and standard deviation of each transformed feature, missing values left out."""
     torch = package("torch")
-    total, squares, count = (np.zeros(data.n_features) for _ in range(3))
+    total = np.zeros(data.n_features)
+    squares = np.zeros(data.n_features)
+    counts = np.zeros(data.n_features)
     for first in range(0, data.n_documents, _CHUNK):
-        x = transformed(torch.from_numpy(_single(data.X[first : first + _CHUNK])).double()).numpy()
+        chunk = torch.from_numpy(_single(data.X[first : first + _CHUNK])).double()
+        x = transformed(chunk).numpy()
         total += np.nansum(x, axis=0)
         squares += np.nansum(x * x, axis=0)
-        count += np.count_nonzero(~np.isnan(x), axis=0)
-    mean = total / np.maximum(count, 1)
-    spread = np.sqrt(np.maximum(squares / np.maximum(count, 1) - mean**2, 0.0))
-    return torch.from_numpy(mean).float(), torch.from_numpy(
-        np.where(spread > 1e-9, spread, 1.0)
-    ).float()
+        counts += np.count_nonzero(~np.isnan(x), axis=0)
+    counts = np.maximum(counts, 1)
+    mean = total / counts
+    spread = np.sqrt(np.maximum(squares / counts - mean**2, 0.0))
+    spread = np.where(spread > 1e-9, spread, 1.0)
+    return torch.from_numpy(mean).float(), torch.from_numpy(spread).float()
 
 
 def _single(X: Any) -> F32:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from tautrank.arguments import choice
-from tautrank.arrays import F64, Array, dense
-from tautrank.data import RankingData, StreamedRows
+from tautrank.arrays import F32, F64, Array, dense
+from tautrank.data import StreamedRows
 from tautrank.engines.base import Engine, GradientsAt, Learner, RefillableLearner
 from tautrank.engines.binned import content_key
 from tautrank.engines.langevin import check_leaves
@@ -51,26 +51,24 @@ class XGBoostModel(FittedModel):
         self.n_features = int(booster.num_features())
         self.n_trees = int(booster.num_boosted_rounds())
 
-    def _predict(self, X: Any, threads: int, **what: bool) -> Any:
+    def _predict(self, X: Any, threads: int, **options: bool) -> Any:
         self.booster.set_param({"nthread": threads})
-        return self.booster.predict(package("xgboost").DMatrix(dense(X), nthread=threads), **what)
+        matrix = package("xgboost").DMatrix(dense(X), nthread=threads)
+        return self.booster.predict(matrix, **options)
 
     def _scores(self, X: Any, threads: int) -> Any:
         return self._predict(X, threads, output_margin=True)
 
     def _contributions(self, X: Any, threads: int) -> Any:
         scores = np.asarray(self._scores(X, threads), dtype=np.float64)
-        found = np.asarray(self._predict(X, threads, pred_contribs=True), dtype=np.float64)
+        parts = np.asarray(self._predict(X, threads, pred_contribs=True), dtype=np.float64)
         # XGBoost adds float32 numbers; what its rounding has lost goes to the features by their
         # size.
-        sizes = np.abs(found)
+        sizes = np.abs(parts)
         sizes[:, -1] = 0.0
-        lost = scores - found.sum(axis=1)
-        return (
-            found
-            + sizes
-            * (lost / np.maximum(sizes.sum(axis=1), np.finfo(np.float64).tiny))[:, np.newaxis]
-        )
+        sum_of_sizes = np.maximum(sizes.sum(axis=1), np.finfo(np.float64).tiny)
+        share_of_lost = (scores - parts.sum(axis=1)) / sum_of_sizes
+        return parts + sizes * share_of_lost[:, np.newaxis]
 
     def _leaves(self, X: Any, threads: int) -> Any:
         return self._predict(X, threads, pred_leaf=True)
@@ -121,17 +119,18 @@ class XGBoostModel(FittedModel):
             models: the models.
             factors: one per model.
         """
-        described = [model._described() for model in models]
-        if any(kind_of(each) != "gbtree" for each in described):
+        descriptions = [model._described() for model in models]
+        if any(kind_of(described) != "gbtree" for described in descriptions):
             return None
-        trees, base = [], 0.0
-        for each, model, factor in zip(described, models, factors, strict=True):
+        trees = []
+        base = 0.0
+        for described, model, factor in zip(descriptions, models, factors, strict=True):
             scale = factor * model.scale
-            base += scale * base_score(each["learner"])
-            trees += [
-                with_leaves(tree, functools.partial(np.multiply, scale)) for tree in trees_in(each)
-            ]
-        return cls.from_bytes(with_trees(described[0], trees, base), models[0].n_features)
+            base += scale * base_score(described["learner"])
+            multiply = functools.partial(np.multiply, scale)
+            trees += [with_leaves(tree, multiply) for tree in trees_in(described)]
+        content = with_trees(descriptions[0], trees, base)
+        return cls.from_bytes(content, models[0].n_features)
 
     def rounded(self, unit: float) -> FittedModel:
         """Return the model with leaves, and a score to start from, that are multiples of a number.
@@ -139,11 +138,12 @@ class XGBoostModel(FittedModel):
         Args:
             unit: the number.
         """
+
+        def rounded_leaves(leaves: F64) -> F64:
+            return np.rint(leaves / unit) * unit
+
         described = self._described()
-        trees = [
-            with_leaves(tree, lambda leaves: np.rint(leaves / unit) * unit)
-            for tree in trees_in(described)
-        ]
+        trees = [with_leaves(tree, rounded_leaves) for tree in trees_in(described)]
         base = round(base_score(described["learner"]) / unit) * unit
         return self.from_bytes(with_trees(described, trees, base), self.n_features)
 
@@ -156,9 +156,13 @@ class XGBoostModel(FittedModel):
             contents: what `to_bytes` returned for each.
             n_features: number of features that each has.
         """
-        described = [cls.from_bytes(content, n_features)._described() for content in contents]
-        trees = [tree for each in described for tree in trees_in(each)]
-        return cls.from_bytes(with_trees(described[0], trees), n_features)
+        descriptions = []
+        trees = []
+        for content in contents:
+            described = cls.from_bytes(content, n_features)._described()
+            descriptions.append(described)
+            trees += trees_in(described)
+        return cls.from_bytes(with_trees(descriptions[0], trees), n_features)
 
     def _described(self) -> Any:
         """Return the model as XGBoost describes it in JSON."""
@@ -167,9 +171,11 @@ class XGBoostModel(FittedModel):
     def unscaled_trees(self) -> list[Tree]:
         """Return the trees as arrays, the first of one leaf: the score that all start from."""
         described = self._described()
-        if (kind := kind_of(described)) != "gbtree":
+        kind = kind_of(described)
+        if kind != "gbtree":
             raise OptionError(f"format: found XGBoost's booster {kind}; expected gbtree")
-        return [Tree.constant(base_score(described["learner"])), *map(tree_of, trees_in(described))]
+        start = Tree.constant(base_score(described["learner"]))
+        return [start, *map(tree_of, trees_in(described))]
 
 
 class XGBoost(Engine):
@@ -227,23 +233,27 @@ class XGBoost(Engine):
 
 class _Learner(RefillableLearner):
     """One XGBoost training. On a cluster its matrices hold the scores of a model that it starts
-    from, to whose trees the new ones are joined."""
+    from, to whose trees the new ones are joined.
+    """
 
     def __init__(self, task: Task, settings: Settings) -> None:
         self._rate = settings.learning_rate
         self._params = parameters(task, settings)
         self.l2 = float(self._params.get("reg_lambda", 1.0))
-        self._filled: dict[int, dict[int, float]] = {}
-        make = _matrices if task.sample is None else _sampled_matrices
-        self._parts: dict[Part, Any] = make(task, settings, self._params)
-        self._documents = (task.whole or (task.train.n_documents,))[0]
+        self._filled_leaves: dict[int, dict[int, float]] = {}
+        is_on_cluster = task.sample is not None
+        make_matrices = _sampled_matrices if is_on_cluster else _matrices
+        self._parts: dict[Part, Any] = make_matrices(task, settings, self._params)
+        self._n_documents = task.train.n_documents if task.whole is None else task.whole[0]
         self._start = task.start if isinstance(task.start, XGBoostModel) else None
-        self._before = (
-            self._start.n_trees if self._start is not None and task.sample is not None else 0
-        )
-        begun = None if self._start is None or self._before else self._start.booster
+        self._rounds_before = 0
+        model_file = None
+        if self._start is not None and is_on_cluster:
+            self._rounds_before = self._start.n_trees
+        if self._start is not None and self._rounds_before == 0:
+            model_file = self._start.booster
         self._booster: Booster = package("xgboost").Booster(
-            self._params, [*self._parts.values()], model_file=begun
+            self._params, [*self._parts.values()], model_file=model_file
         )
 
     def grow(self, gradients: GradientsAt | None, rate: float) -> None:
@@ -253,25 +263,28 @@ class _Learner(RefillableLearner):
         train = self._parts["train"]
         if gradients is None:
             self._booster.update(train, self.rounds)
-        else:
-            grad, hess = gradients(self.scores("train"))
-            if "min_child_weight" not in self._params:
-                # Kept in the model: a training that continues it goes on with the same number.
-                kept = None if self._start is None else self._start.booster.attr("min_child_weight")
-                collective = package("xgboost").collective
-                # Of all workers, where there are several.
-                (total,) = collective.allreduce(
-                    np.array([hess.sum(dtype=np.float64)]), collective.Op.SUM
-                )
-                least = kept or repr(_LEAST_DOCUMENTS * float(total / self._documents))
-                self._params["min_child_weight"] = least
-                self._booster.set_param({"min_child_weight": least})
-                self._booster.set_attr(min_child_weight=least)
-            self._booster.boost(train, iteration=self.rounds, grad=grad, hess=hess)
+            return
+        gradient, hessian = gradients(self.scores("train"))
+        if "min_child_weight" not in self._params:
+            self._set_min_child_weight(hessian)
+        self._booster.boost(train, iteration=self.rounds, grad=gradient, hess=hessian)
+
+    def _set_min_child_weight(self, hessian: F32) -> None:
+        """Let a leaf have the hessians of so many documents of the first tree at least."""
+        # Kept in the model: a training that continues it goes on with the same number.
+        kept = None if self._start is None else self._start.booster.attr("min_child_weight")
+        collective = package("xgboost").collective
+        # Of all workers, where there are several.
+        local_sum = np.array([hessian.sum(dtype=np.float64)])
+        total = collective.allreduce(local_sum, collective.Op.SUM)[0]
+        least = kept or repr(_LEAST_DOCUMENTS * float(total / self._n_documents))
+        self._params["min_child_weight"] = least
+        self._booster.set_param({"min_child_weight": least})
+        self._booster.set_attr(min_child_weight=least)
 
     @property
     def rounds(self) -> int:
-        return self._before + int(self._booster.num_boosted_rounds())
+        return self._rounds_before + int(self._booster.num_boosted_rounds())
 
     def scores(self, part: Part) -> Array:
         # XGBoost keeps the scores of the matrices in its cache, so that this costs one tree.
@@ -279,14 +292,14 @@ class _Learner(RefillableLearner):
 
     def model(self, rounds: int) -> FittedModel:
         kept = self._booster if rounds == self.rounds else self._booster[:rounds]
-        content = bytes(kept.save_raw("json" if self._filled else "ubj"))
-        if self._filled:
-            described = json.loads(content)
-            for number, tree in enumerate(trees_in(described)):
-                for leaf, value in self._filled.get(number, {}).items():
-                    tree["split_conditions"][leaf] = value
-            content = json.dumps(described).encode()
-        return XGBoostModel.from_bytes(content, self._booster.num_features())
+        n_features = self._booster.num_features()
+        if not self._filled_leaves:
+            return XGBoostModel.from_bytes(bytes(kept.save_raw("ubj")), n_features)
+        described = json.loads(kept.save_raw("json"))
+        for number, tree in enumerate(trees_in(described)):
+            for leaf, value in self._filled_leaves.get(number, {}).items():
+                tree["split_conditions"][leaf] = value
+        return XGBoostModel.from_bytes(json.dumps(described).encode(), n_features)
 
     def leaves(self, part: Part) -> Array:
         """Return the leaf of each document in the last tree."""
@@ -295,9 +308,10 @@ class _Learner(RefillableLearner):
 
     def fill(self, leaves: Array, values: F64) -> F64:
         """Change the values of leaves of the last tree, in float32 as XGBoost keeps them."""
-        new: F64 = values.astype(np.float32).astype(np.float64)
-        self._filled[self.rounds - 1] = dict(zip(leaves.tolist(), new.tolist(), strict=True))
-        return new
+        kept: F64 = values.astype(np.float32).astype(np.float64)
+        value_by_leaf = dict(zip(leaves.tolist(), kept.tolist(), strict=True))
+        self._filled_leaves[self.rounds - 1] = value_by_leaf
+        return kept
 
     def last_tree(self) -> bytes:
         """Return a model of the last of the trees."""
@@ -310,37 +324,47 @@ def _matrices(task: Task, settings: Settings, params: Mapping[str, Any]) -> dict
     Trainings side by side share them, with their bins. XGBoost adds those to a matrix when it is
     first trained on, so one tree is grown on it before any other training may see it.
     """
-    ranks = isinstance(task.loss, NativeLoss) and task.loss.objective.startswith("rank:")
+    is_ranking = isinstance(task.loss, NativeLoss) and task.loss.objective.startswith("rank:")
     # XGBoost takes weights of queries when it ranks, of documents when it does not.
-    weights = task.weights if ranks else task.document_weights
-
-    def matrix(data: RankingData, weights: F64 | None) -> Any:
-        how = {"group": data.sizes if ranks else None, **_how(task, settings)}
-        return package("xgboost").DMatrix(dense(data.X), label=data.labels, weight=weights, **how)
+    weights = task.weights if is_ranking else task.document_weights
+    xgboost = package("xgboost")
 
     def make() -> dict[Part, Any]:
-        made = {
-            part: matrix(data, weights if part == "train" else None)
-            for part, data in task.parts.items()
-        }
+        matrices: dict[Part, Any] = {}
+        for part, data in task.parts.items():
+            matrices[part] = xgboost.DMatrix(
+                dense(data.X),
+                label=data.labels,
+                weight=weights if part == "train" else None,
+                group=data.sizes if is_ranking else None,
+                **_matrix_options(task, settings),
+            )
         if task.bins is not None:
-            package("xgboost").Booster(dict(params), cache=[made["train"]]).update(made["train"], 0)
-        return made
+            train = matrices["train"]
+            xgboost.Booster(dict(params), cache=[train]).update(train, 0)
+        return matrices
 
     if task.bins is None:
         return make()
-    more = "xgboost", ranks, weights, task.categorical, params.get("max_bin")
-    found: dict[Part, Any] = task.bins.get(content_key((task.train, task.valid), *more), make)
-    return found
+    key = content_key(
+        (task.train, task.valid),
+        "xgboost",
+        is_ranking,
+        weights,
+        task.categorical,
+        params.get("max_bin"),
+    )
+    matrices: dict[Part, Any] = task.bins.get(key, make)
+    return matrices
 
 
-def _how(task: Task, settings: Settings) -> dict[str, Any]:
+def _matrix_options(task: Task, settings: Settings) -> dict[str, Any]:
     """Return what all matrices of a training are made with."""
-    some = bool(task.categorical)
     kinds = ["c" if column in task.categorical else "q" for column in range(task.train.n_features)]
+    has_categories = bool(task.categorical)
     return {
-        "feature_types": kinds if some else None,
-        "enable_categorical": some,
+        "feature_types": kinds if has_categories else None,
+        "enable_categorical": has_categories,
         "nthread": settings.threads,
     }
 
@@ -352,38 +376,52 @@ def _sampled_matrices(task: Task, settings: Settings, params: Mapping[str, Any])
     Features are read from files in chunks, and held as bins only.
     """
     assert task.sample is not None
-    xgboost, how = package("xgboost"), _how(task, settings)
-    how["max_bin"] = params.get("max_bin", 256)
-    reference = xgboost.QuantileDMatrix(task.sample, **how)
-    kinds, codes = how.pop("feature_types"), list(task.categorical)
-    highest = np.nanmax(task.sample[:, codes], axis=0, initial=0.0)
+    xgboost = package("xgboost")
+    options = _matrix_options(task, settings)
+    options["max_bin"] = params.get("max_bin", 256)
+    reference = xgboost.QuantileDMatrix(task.sample, **options)
+    feature_types = options.pop("feature_types")
+    coded_columns = list(task.categorical)
+    highest_codes = np.nanmax(task.sample[:, coded_columns], axis=0, initial=0.0)
 
     class Chunks(xgboost.DataIter):  # type: ignore[name-defined, misc]
+        """The chunks of some features, as XGBoost asks for them."""
+
         def __init__(self, X: Any) -> None:
             self._X = X
             self.reset()
             super().__init__()
 
         def reset(self) -> None:
-            in_files = isinstance(self._X, StreamedRows)
-            self._left = self._X.chunks(settings.threads) if in_files else iter([dense(self._X)])
+            if isinstance(self._X, StreamedRows):
+                self._chunks = self._X.chunks(settings.threads)
+            else:
+                self._chunks = iter([dense(self._X)])
 
         def next(self, put: Any) -> bool:
-            chunk = next(self._left, None)
-            if chunk is not None:
-                if (chunk[:, codes] > highest).any():  # XGBoost would take it for the highest
-                    found = "a code above those of the sample that bins are found from"
-                    expected = "codes by falling frequency, or the engine lightgbm"
-                    raise DataError(f"categorical_feature: found {found}; expected {expected}")
-                put(data=chunk, feature_types=kinds)
-            return chunk is not None
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return False
+            _check_codes(chunk[:, coded_columns], highest_codes)
+            put(data=chunk, feature_types=feature_types)
+            return True
 
-    found: dict[Part, Any] = {}
+    matrices: dict[Part, Any] = {}
     for part, data in task.parts.items():
-        found[part] = xgboost.QuantileDMatrix(Chunks(data.X), ref=reference, **how)
+        matrix = xgboost.QuantileDMatrix(Chunks(data.X), ref=reference, **options)
         if task.start is not None:
-            found[part].set_base_margin(task.start.unscaled_scores(data.X, settings.threads))
-    return found
+            matrix.set_base_margin(task.start.unscaled_scores(data.X, settings.threads))
+        matrices[part] = matrix
+    return matrices
+
+
+def _check_codes(codes: Array, highest_codes: Array) -> None:
+    """Refuse codes that are not in the sample: XGBoost would take them for its highest."""
+    if (codes > highest_codes).any():
+        raise DataError(
+            "categorical_feature: found a code above those of the sample that bins are found from; "
+            "expected codes by falling frequency, or the engine lightgbm"
+        )
 
 
 def parameters(task: Task, settings: Settings) -> dict[str, Any]:
@@ -391,36 +429,48 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
 
     Args:
         task: what to learn.
-        settings: how.
+        settings: how to train.
     """
-    own = not isinstance(task.loss, NativeLoss)
     extra = {_MAIN_NAMES.get(name, name): value for name, value in settings.extra.items()}
     for name in extra:
         if name not in _known_names():
-            raise unknown(
-                "parameter of xgboost", name, {*_known_names(), *_MAIN_NAMES, *OTHER_NAMES}
-            )
+            known_names = {*_known_names(), *_MAIN_NAMES, *OTHER_NAMES}
+            raise unknown("parameter of xgboost", name, known_names)
     check_leaves(settings.langevin, extra)
-    choice("booster", extra.get("booster", "gbtree"), ("gbtree", "dart"))
-    if extra.get("booster") == "dart" or extra.get("rate_drop") or extra.get("one_drop"):
-        if own:
-            raise OptionError(
-                "booster: found dart, which works with XGBoost's own objectives only; expected gbtree"
-            )
-        settings.refuse_dart()
+    _check_booster(task, settings, extra)
     params: dict[str, Any] = {
-        "objective": "reg:squarederror" if own else task.loss.objective,  # type: ignore[union-attr]
         "tree_method": "hist",
         "learning_rate": settings.learning_rate,
         "nthread": settings.threads,
-        # Trees that are added to a model take other samples.
-        "seed": (settings.seed + (task.start_step if own else 0)) % 2**31,
         "disable_default_eval_metric": 1,
     }
-    params |= {"base_score": 0.0, "reg_lambda": 0.0} if own else {}
+    if isinstance(task.loss, NativeLoss):
+        params["objective"] = task.loss.objective
+        params["seed"] = settings.seed % 2**31
+    else:
+        params["objective"] = "reg:squarederror"
+        # Trees that are added to a model take other samples.
+        params["seed"] = (settings.seed + task.start_step) % 2**31
+        params["base_score"] = 0.0
+        params["reg_lambda"] = 0.0
     if not {"max_depth", "grow_policy"} & set(extra):
-        params |= {"grow_policy": "lossguide", "max_leaves": settings.num_leaves, "max_depth": 0}
+        params["grow_policy"] = "lossguide"
+        params["max_leaves"] = settings.num_leaves
+        params["max_depth"] = 0
     return {**params, **extra}
+
+
+def _check_booster(task: Task, settings: Settings, extra: Mapping[str, Any]) -> None:
+    """Refuse boosters other than trees, and dropped trees where they do not work."""
+    booster = choice("booster", extra.get("booster", "gbtree"), ("gbtree", "dart"))
+    drops_trees = booster == "dart" or extra.get("rate_drop") or extra.get("one_drop")
+    if not drops_trees:
+        return
+    if not isinstance(task.loss, NativeLoss):
+        raise OptionError(
+            "booster: found dart, which works with XGBoost's own objectives only; expected gbtree"
+        )
+    settings.refuse_dart()
 
 
 # As many documents as a leaf of LightGBM needs by default.
@@ -440,11 +490,12 @@ def _known_names() -> frozenset[str]:
     """Return the names of XGBoost's parameters, as it lists them itself; it would only warn about
     others.
     """
-    xgboost, found = package("xgboost"), set()
+    xgboost = package("xgboost")
+    names = set()
     tiny = xgboost.DMatrix(np.zeros((1, 1), np.float32), label=[0.0])
     for booster in ("gbtree", "dart"):
-        config = xgboost.Booster(
-            {"booster": booster, "tree_method": "hist"}, cache=[tiny]
-        ).save_config()
-        found |= {_MAIN_NAMES.get(name, name) for name in re.findall(r'"(\w+)": ?"', config)}
-    return frozenset(found - {"name"})
+        params = {"booster": booster, "tree_method": "hist"}
+        config = xgboost.Booster(params, cache=[tiny]).save_config()
+        for name in re.findall(r'"(\w+)": ?"', config):
+            names.add(_MAIN_NAMES.get(name, name))
+    return frozenset(names - {"name"})
