@@ -152,15 +152,16 @@ class Engine(abc.ABC):
         """
         return None
 
-    def may_sample(self, what: str, extra: Collection[str]) -> bool:
+    def may_sample(self, kind: str, extra: Collection[str]) -> bool:
         """Whether ``"features"``, ``"rows"`` or ``"thresholds"`` can be sampled, and the user has
         not said how.
 
         Args:
-            what: a key of `sampling`.
+            kind: a key of `sampling`.
             extra: names of the parameters that the user has set.
         """
-        return what in self.sampling and not set(self.sampling[what]) & set(extra)
+        names = self.sampling.get(kind)
+        return names is not None and set(names).isdisjoint(extra)
 
     @classmethod
     def find_objective(cls, text: str) -> str | None:
@@ -169,7 +170,10 @@ class Engine(abc.ABC):
         Args:
             text: what was typed after ``name:``.
         """
-        return {known.lower(): known for known in cls.objectives}.get(text.lower())
+        for objective in cls.objectives:
+            if objective.lower() == text.lower():
+                return objective
+        return None
 
     def translate_parameters(
         self, parameters: Mapping[str, Any], fixed: Collection[str] = ()

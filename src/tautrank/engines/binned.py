@@ -58,9 +58,9 @@ def _in_file(folder: Path, key: str, make: Callable[[], Any], files: Any) -> Any
     from filelock import FileLock
 
     path = folder / key
-    done = folder / f"{key}.done"
+    marker = folder / f"{key}.done"
     with FileLock(folder / f"{key}.lock"):
-        if done.exists():
+        if marker.exists():
             # Another process may just have removed it, as too old.
             with contextlib.suppress(Exception):
                 return files.read(path)
@@ -68,7 +68,7 @@ def _in_file(folder: Path, key: str, make: Callable[[], Any], files: Any) -> Any
         # On a full disk each process bins its own.
         with contextlib.suppress(Exception):
             files.write(binned, path)
-            done.touch()
+            marker.touch()
             _remove_old_files(folder)
         return binned
 
@@ -76,8 +76,8 @@ def _in_file(folder: Path, key: str, make: Callable[[], Any], files: Any) -> Any
 def _remove_old_files(folder: Path) -> None:
     """Leave the binned data that was written last."""
     newest_last = sorted(folder.glob("*.done"), key=lambda file: file.stat().st_mtime)
-    for done in newest_last[:-_MOST_FILES]:
-        for file in folder.glob(f"{done.stem}*"):
+    for marker in newest_last[:-_MOST_FILES]:
+        for file in folder.glob(f"{marker.stem}*"):
             file.unlink(missing_ok=True)
 
 
@@ -94,7 +94,8 @@ def content_key(parts: Iterable[RankingData | None], *values: Any) -> str:
         if part is None:
             digest.update(b"none")
             continue
-        for array in (part.labels, part.offsets, *_arrays_of(part.X)):
+        arrays: list[Any] = [part.labels, part.offsets, *_arrays_of(part.X)]
+        for array in arrays:
             digest.update(f"{array.dtype.str}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).view(np.uint8).data)
     for value in values:

@@ -196,7 +196,8 @@ class CatBoost(SelfTrainingEngine):
             parameters: values under the names that scikit-learn and LightGBM use.
             fixed: names of the parameters that are set besides.
 
-        >>> CatBoost().translate_parameters({"learning_rate": 0.1, "colsample_bytree": 0.5, "min_child_samples": 5})
+        >>> parameters = {"learning_rate": 0.1, "colsample_bytree": 0.5, "min_child_samples": 5}
+        >>> CatBoost().translate_parameters(parameters)
         {'learning_rate': 0.1, 'rsm': 0.5}
         """
         renamed = {}

@@ -67,7 +67,8 @@ def read_loss(argument: Any) -> AnyLoss:
     tautrank.errors.OptionError: unknown loss 'lambdarnk'; did you mean 'lambdarank'? (known: ...)
     >>> read_loss("lightgbm:lamdarank")
     Traceback (most recent call last):
-    tautrank.errors.OptionError: unknown loss 'lightgbm:lamdarank'; did you mean 'lightgbm:lambdarank'? (known: ...)
+    tautrank.errors.OptionError: unknown loss 'lightgbm:lamdarank'; did you mean
+    'lightgbm:lambdarank'? (known: ...)
     """
     if isinstance(argument, NativeLoss | Committee):
         return argument
@@ -105,12 +106,15 @@ def engine_for(name: str, loss: AnyLoss) -> Engine:
         name: one of `TOOLS`.
         loss: the loss to train.
 
-    >>> engine_for("lightgbm", read_loss("xendcg")).name, engine_for("lightgbm", read_loss("catboost:RMSE")).name
-    ('lightgbm', 'catboost')
+    >>> engine_for("lightgbm", read_loss("xendcg")).name
+    'lightgbm'
+    >>> engine_for("lightgbm", read_loss("catboost:RMSE")).name
+    'catboost'
     >>> engine_for("catboost", read_loss("xendcg"))
     Traceback (most recent call last):
-    tautrank.errors.OptionError: engine: found catboost for the loss xendcg, but CatBoost trains only its own objectives
-    here; expected lightgbm, xgboost, torch, or a loss such as 'catboost:YetiRank'
+    tautrank.errors.OptionError: engine: found catboost for the loss xendcg, but CatBoost trains
+    only its own objectives here; expected lightgbm, xgboost, torch, or a loss such as
+    'catboost:YetiRank'
     """
     if not isinstance(loss, Committee):
         return engine_of_member(name, loss)

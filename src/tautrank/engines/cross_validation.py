@@ -39,18 +39,20 @@ def pooled(task: Task) -> Task:
     """
     if task.start is not None:
         raise OptionError(
-            "cross_validate_trees: found init_model, which may have seen every query; expected one of the two"
+            "cross_validate_trees: found init_model, which may have seen every query; "
+            "expected one of the two"
         )
     if task.valid is None:
         return task
     if len(task.sets) > 1:
         raise OptionError(
-            f"cross_validate_trees: found {len(task.sets)} validation sets; expected one, to learn from as well"
+            f"cross_validate_trees: found {len(task.sets)} validation sets; "
+            "expected one, to learn from as well"
         )
     if task.weights is not None or task.propensities is not None:
-        found = "weights or propensities, which the validation data does not have"
         raise OptionError(
-            f"cross_validate_trees: found {found}; expected all queries as training data, without an eval_set"
+            "cross_validate_trees: found weights or propensities, which the validation data does "
+            "not have; expected all queries as training data, without an eval_set"
         )
     all_queries = RankingData.concat([task.train, task.valid], repeated="separate")
     return dataclasses.replace(task, train=all_queries, valid=None, sets=())

@@ -92,7 +92,8 @@ class Langevin:
         check_fields(self)
 
     def __repr__(self) -> str:
-        return f"Langevin(temperature={_format(self.temperature)}, shrink_rate={_format(self.shrink_rate)})"
+        temperature = _format(self.temperature)
+        return f"Langevin(temperature={temperature}, shrink_rate={_format(self.shrink_rate)})"
 
     def deviation(self, learning_rate: float) -> float:
         """Return the standard deviation of the noise where the hessian is 1,
@@ -133,16 +134,23 @@ def check_langevin(langevin: Any, learning_rate: float) -> None:
     if langevin is None:
         return
     if not isinstance(langevin, Langevin):
-        expected = "None or tautrank.Langevin(temperature=..., shrink_rate=...)"
-        raise OptionError(f"langevin: found {langevin!r}; expected {expected}")
-    product, rate = learning_rate * langevin.shrink_rate, f"learning_rate={_format(learning_rate)}"
+        raise OptionError(
+            f"langevin: found {langevin!r}; expected None or "
+            "tautrank.Langevin(temperature=..., shrink_rate=...)"
+        )
+    product = learning_rate * langevin.shrink_rate
     if product >= 1:
-        found = f"shrink_rate={_format(langevin.shrink_rate)} times {rate} is {product:g}"
-        raise OptionError(f"langevin: {found}; expected less than 1")
+        raise OptionError(
+            f"langevin: shrink_rate={_format(langevin.shrink_rate)} times "
+            f"learning_rate={_format(learning_rate)} is {product:g}; expected less than 1"
+        )
     deviation = langevin.deviation(learning_rate)
     if deviation > _LARGEST_DEVIATION:
-        found = f"temperature={_format(langevin.temperature)} with {rate} is noise of the deviation {deviation:.1g}"
-        raise OptionError(f"langevin: {found}; expected at most {_LARGEST_DEVIATION:g}")
+        raise OptionError(
+            f"langevin: temperature={_format(langevin.temperature)} with "
+            f"learning_rate={_format(learning_rate)} is noise of the deviation {deviation:.1g}; "
+            f"expected at most {_LARGEST_DEVIATION:g}"
+        )
 
 
 def check_leaves(langevin: Langevin | None, extra: Mapping[str, Any]) -> None:
@@ -158,10 +166,14 @@ def check_leaves(langevin: Langevin | None, extra: Mapping[str, Any]) -> None:
     tautrank.errors.OptionError: lambda_l1: found 0.5 with langevin, whose leaves are sums of gradients over sums of
     hessians; expected it unset, or no langevin
     """
-    for name in extra:
-        if langevin is not None and name in _MORE_THAN_A_STEP and extra[name]:
-            found = f"{extra[name]} with langevin, whose leaves are sums of gradients over sums of hessians"
-            raise OptionError(f"{name}: found {found}; expected it unset, or no langevin")
+    if langevin is None:
+        return
+    for name, value in extra.items():
+        if name in _MORE_THAN_A_STEP and value:
+            raise OptionError(
+                f"{name}: found {value} with langevin, whose leaves are sums of gradients over "
+                "sums of hessians; expected it unset, or no langevin"
+            )
 
 
 def with_noise(
@@ -185,15 +197,17 @@ def with_noise(
     from tautrank.kernels.randomness import add_noise
     from tautrank.kernels.streams import LANGEVIN_STREAM
 
-    out = np.zeros_like(grad)
+    noise = np.zeros_like(grad)
+    key = np.uint64(seed)
 
-    def task(first: int, last: int) -> None:
-        add_noise(out, offsets, deviation, np.uint64(seed), step, LANGEVIN_STREAM, first, last, out)
+    def add_to_queries(first: int, last: int) -> None:
+        add_noise(noise, offsets, deviation, key, step, LANGEVIN_STREAM, first, last, noise)
 
-    run(task, balanced_ranges(_COST * np.diff(offsets), threads), threads)
-    out *= np.sqrt(np.maximum(hess, 0))
-    out += grad
-    return out
+    costs = _COST * np.diff(offsets)
+    run(add_to_queries, balanced_ranges(costs, threads), threads)
+    noise *= np.sqrt(np.maximum(hess, 0))
+    noise += grad
+    return noise
 
 
 def leaf_values(
@@ -213,19 +227,23 @@ def leaf_values(
         seed: seed of the training.
         step: number of the tree.
 
-    >>> gradients, hessians = np.float32([1, 3, -2]), np.float32([1, 1, 0.5])
-    >>> leaf_values(np.array([0, 0, 1]), gradients, hessians, l2=0.0, deviation=1e-9, seed=0, step=0).round(6)
+    >>> leaves, gradients = np.array([0, 0, 1]), np.float32([1, 3, -2])
+    >>> noise = {"deviation": 1e-9, "seed": 0, "step": 0}
+    >>> leaf_values(leaves, gradients, np.float32([1, 1, 0.5]), l2=0.0, **noise).round(6)
     array([-2.,  4.])
     """
     from tautrank.kernels.randomness import fill_normal
     from tautrank.kernels.streams import LANGEVIN_LEAF_STREAM
 
-    sums, mass = np.bincount(leaves, gradients), np.bincount(leaves, hessians)
-    noise = np.empty(sums.size + sums.size % 2)
+    sums = np.bincount(leaves, gradients)
+    mass = np.bincount(leaves, hessians)
+    noise = np.empty(sums.size + sums.size % 2)  # drawn in pairs
     fill_normal(noise, np.uint64(seed), step, 0, LANGEVIN_LEAF_STREAM)
     has_mass = mass > 0
     mass = np.where(has_mass, mass + l2, 1.0)
-    return np.where(has_mass, -(sums + deviation * np.sqrt(mass) * noise[: sums.size]) / mass, 0.0)
+    noise_of_leaf = deviation * np.sqrt(mass) * noise[: sums.size]
+    values = -(sums + noise_of_leaf) / mass
+    return np.where(has_mass, values, 0.0)
 
 
 def _format(number: float) -> str:

@@ -304,18 +304,20 @@ class LightGBM(Engine):
         every = whole("bagging_freq", extra.get("bagging_freq", 0))
         return QueryBagging(share, every, seed) if every > 0 and share < 1 else None
 
-    def may_sample(self, what: str, extra: Collection[str]) -> bool:
+    def may_sample(self, kind: str, extra: Collection[str]) -> bool:
         """Whether features or rows can be sampled, and the user has not said how under any of
         LightGBM's names.
 
         Args:
-            what: a key of `sampling`.
+            kind: a key of `sampling`.
             extra: names of the parameters that the user has set.
 
-        >>> LightGBM().may_sample("features", ["sub_feature"]), LightGBM().may_sample("rows", ["sub_feature"])
-        (False, True)
+        >>> LightGBM().may_sample("features", ["sub_feature"])
+        False
+        >>> LightGBM().may_sample("rows", ["sub_feature"])
+        True
         """
-        return super().may_sample(what, _by_main_name(dict.fromkeys(extra)))
+        return super().may_sample(kind, _by_main_name(dict.fromkeys(extra)))
 
     def translate_parameters(
         self, parameters: Mapping[str, Any], fixed: Collection[str] = ()

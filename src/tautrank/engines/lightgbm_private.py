@@ -19,7 +19,7 @@ _ZERO = 1e-35
 
 
 def limit_to_one_thread() -> None:
-    """Hold LightGBM to one thread, also where it takes no ``num_threads``, as in reading a model."""
+    """Hold LightGBM to one thread, also where it takes no ``num_threads``: in reading a model."""
     from lightgbm.basic import _LIB  # type: ignore[attr-defined, unused-ignore]
 
     _LIB.LGBM_SetMaxThreads(1)

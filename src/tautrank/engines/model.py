@@ -60,11 +60,10 @@ class FittedModel(abc.ABC):
         if X.shape[0] == 0:  # LightGBM refuses an empty matrix
             return np.zeros(0)
         scorer = self.scorer
-        alone = scorer is not None and X.shape[0] <= scorer.few and n_jobs in (None, 1, -1)
+        is_small = scorer is not None and X.shape[0] <= scorer.few
+        threads = 1 if is_small and n_jobs in (None, 1, -1) else usable_threads(n_jobs)
         lists = {"offsets": offsets} if self.by_list else {}
-        return scaled(
-            self.unscaled_scores(X, 1 if alone else usable_threads(n_jobs), **lists), self.scale
-        )
+        return scaled(self.unscaled_scores(X, threads, **lists), self.scale)
 
     def unscaled_scores(self, X: Any, threads: int, **lists: Any) -> F64:
         """Return scores before they are scaled; features in files are read in chunks.
@@ -79,15 +78,12 @@ class FittedModel(abc.ABC):
                 raise OptionError(
                     "X: found features in files, read in chunks; expected whole lists in memory"
                 )
-            return np.concatenate(
-                [self.unscaled_scores(chunk, threads) for chunk in X.chunks(threads)]
-            )
+            chunks = X.chunks(threads)
+            return np.concatenate([self.unscaled_scores(chunk, threads) for chunk in chunks])
         scorer = self.scorer
-        if (
-            scorer is not None
-            and isinstance(X, np.ndarray)
-            and (X.dtype == np.float32 or scorer.single)
-        ):
+        is_array = isinstance(X, np.ndarray)
+        # A tool that rounds doubles to float32 scores them as such.
+        if scorer is not None and is_array and (X.dtype == np.float32 or scorer.single):
             return scorer.scores(np.ascontiguousarray(X, np.float32), threads)
         make_safe(self.tool)
         return np.asarray(self._scores(X, threads, **lists), dtype=np.float64)
@@ -134,9 +130,10 @@ class FittedModel(abc.ABC):
         try:
             parts = self._contributions(X, usable_threads(n_jobs))
         except unable:
-            found = f"{self.tool} has no contributions for this kind of model"
-            expected = "trees with one number per leaf, of lightgbm or xgboost"
-            raise OptionError(f"explain: {found}; expected {expected}") from None
+            raise OptionError(
+                f"explain: {self.tool} has no contributions for this kind of model; expected trees "
+                "with one number per leaf, of lightgbm or xgboost"
+            ) from None
         return scaled(np.asarray(parts, dtype=np.float64), self.scale)
 
     def _contributions(self, X: Any, threads: int) -> Any:
@@ -151,7 +148,8 @@ class FittedModel(abc.ABC):
             n_jobs: threads.
         """
         make_safe(self.tool)
-        return np.asarray(self._leaves(X, usable_threads(n_jobs)), np.int64).reshape(X.shape[0], -1)
+        leaves = np.asarray(self._leaves(X, usable_threads(n_jobs)), np.int64)
+        return leaves.reshape(X.shape[0], -1)
 
     def _leaves(self, X: Any, threads: int) -> Any:
         raise OptionError(
@@ -222,20 +220,22 @@ class FittedModel(abc.ABC):
         """Return the trees as arrays, in the order in which the tool adds them up; an error if the
         model has none.
         """
-        found = f"a model trained by {self.tool}, which can only be saved"
-        raise OptionError(f"format: found {found}; expected one trained by lightgbm or xgboost")
+        raise OptionError(
+            f"format: found a model trained by {self.tool}, which can only be saved; expected one "
+            "trained by lightgbm or xgboost"
+        )
 
     def trees(self) -> list[Tree]:
         """Return the trees as plain arrays, scaled: what exports are written from."""
         trees = self.unscaled_trees()
-        if (more := more_than_comparisons(trees)) is not None:
-            expected = (
-                "lightgbm, which can do so too"
-                if self.tool == "lightgbm"
-                else "a model without that"
-            )
-            raise OptionError(f"format: the model {more}; expected {expected}")
-        return [tree.times(self.scale) for tree in trees] if self.scale != 1 else trees
+        peculiarity = more_than_comparisons(trees)
+        if peculiarity is not None:
+            able = "lightgbm, which can do so too"
+            expected = able if self.tool == "lightgbm" else "a model without that"
+            raise OptionError(f"format: the model {peculiarity}; expected {expected}")
+        if self.scale == 1:
+            return trees
+        return [tree.times(self.scale) for tree in trees]
 
     @classmethod
     def weighted_sum(cls, models: Sequence[Any], factors: Sequence[float]) -> FittedModel | None:

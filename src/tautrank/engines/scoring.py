@@ -113,17 +113,10 @@ def packed(trees: Sequence[Tree]) -> kernel.PackedTrees | None:
 
     exit_positions = forest.position[exit_nodes]
     exits_in_tree = exit_positions - forest.root[forest.tree[exit_nodes]]
-    columns_of_trees = (
-        tops.first_exit_of_tree,
-        masks.first_word_of_tree,
-        np.append(forest.root, 0),
-        np.append(levels_below, 0),
-        np.append(forest.height[forest.levels[0]], 0),
-    )
     arrays = kernel.PackedTrees(
         columns=compared.columns,
         category_bits=compared.category_bits,
-        trees=np.column_stack(columns_of_trees),
+        trees=_tree_table(forest, tops, masks, levels_below),
         thresholds=nodes.thresholds,
         links=nodes.links,
         values=nodes.values,
@@ -258,13 +251,7 @@ def _forest(trees: Sequence[Tree], n_splits: I64) -> _Forest:
     left = numbered([tree.left for tree in trees])
     right = numbered([tree.right for tree in trees])
 
-    levels = [np.where(n_splits > 0, first_split, first_leaf)]
-    inner_levels = []
-    while levels[-1].size:
-        inner = levels[-1][levels[-1] < n_all]
-        inner_levels.append(inner)
-        levels.append(np.stack((left[inner], right[inner]), axis=1).ravel())
-
+    levels, inner_levels = _levels(np.where(n_splits > 0, first_split, first_leaf), left, right)
     height = np.zeros(tree.size, np.int64)
     for inner in reversed(inner_levels):
         height[inner] = 1 + np.maximum(height[left[inner]], height[right[inner]])
@@ -286,6 +273,17 @@ def _forest(trees: Sequence[Tree], n_splits: I64) -> _Forest:
         position=position,
         root=first_split * 2 + tree_numbers,
     )
+
+
+def _levels(roots: I64, left: I64, right: I64) -> tuple[list[I64], list[I64]]:
+    """Return the nodes of each level, and the splits among them; the last level is empty."""
+    levels = [roots]
+    inner_levels = []
+    while levels[-1].size:
+        inner = levels[-1][levels[-1] < left.size]
+        inner_levels.append(inner)
+        levels.append(np.stack((left[inner], right[inner]), axis=1).ravel())
+    return levels, inner_levels
 
 
 class _Tops(NamedTuple):
@@ -377,6 +375,18 @@ def _exit_nodes(forest: _Forest, tops: _Tops) -> I64:
     below = np.setdiff1d(top_and_below, tops.splits, assume_unique=True)
     exit_number = tops.first_exit_of_tree[forest.tree[below]] + tops.first_exit[below]
     return below[np.argsort(exit_number)]
+
+
+def _tree_table(forest: _Forest, tops: _Tops, masks: _ExitMasks, levels_below: I64) -> I64:
+    """Return a row for each tree, and one with the numbers of exits and words at the end."""
+    columns = (
+        tops.first_exit_of_tree,
+        masks.first_word_of_tree,
+        np.append(forest.root, 0),
+        np.append(levels_below, 0),
+        np.append(forest.height[forest.levels[0]], 0),
+    )
+    return np.column_stack(columns)
 
 
 class _Nodes(NamedTuple):

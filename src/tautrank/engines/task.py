@@ -262,8 +262,8 @@ class Settings:
         rates: learning rate of each tree instead of `learning_rate`: one number per tree, or a
             function of its number.
         langevin: noise on the gradients and shrinkage of the model; None for neither.
-        cross_validate_trees: whether to choose the number of trees by cross-validation and train as many on all
-            queries.
+        cross_validate_trees: whether to choose the number of trees by cross-validation and train as
+            many on all queries.
         speed: ``"exact"``, or ``"fast"`` for coarser bins and quantised gradients.
         extra: the engine's own parameters, under its own names.
         bagging: the queries that each tree learns from, for losses of this library; None for what

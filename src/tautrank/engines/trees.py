@@ -72,10 +72,11 @@ class Tree:
             **others: the other fields.
         """
         kinds = (np.int64, np.float64, np.bool_, np.int64, np.int64, np.float64)
-        arrays: list[Any] = [
-            np.array(values, kind) for values, kind in zip(fields, kinds, strict=True)
-        ]
-        arrays.append(np.full(arrays[0].size, zero_is_missing))
+        arrays: list[Any] = []
+        for values, kind in zip(fields, kinds, strict=True):
+            arrays.append(np.array(values, kind))
+        n_splits = arrays[0].size
+        arrays.append(np.full(n_splits, zero_is_missing))
         return cls(*arrays, **others)
 
     @classmethod
@@ -109,29 +110,27 @@ class Tree:
             leaf: from the number of a leaf and its depth to its text.
 
         >>> tree = Tree.of([0], [0.5], [True], [~0], [~1], [-1.0, 1.0])
-        >>> tree.nested_text(lambda n, _: (f"x <= {tree.threshold[n]} ? ", " : ", ""), lambda n, _: str(tree.leaf[n]))
+        >>> def split(node: int, depth: int) -> tuple[str, str, str]:
+        ...     return f"x <= {tree.threshold[node]} ? ", " : ", ""
+        >>> tree.nested_text(split, lambda leaf, depth: str(tree.leaf[leaf]))
         'x <= 0.5 ? -1.0 : 1.0'
         """
-        written: list[str] = []
+        texts: list[str] = []
         waiting: list[str | tuple[int, int]] = [(self.root, 0)]
         while waiting:
             item = waiting.pop()
             if isinstance(item, str):
-                written.append(item)
+                texts.append(item)
                 continue
             node, depth = item
             if node < 0:
-                written.append(leaf(~node, depth))
+                texts.append(leaf(~node, depth))
                 continue
             before, between, after = split(node, depth)
-            waiting += [
-                after,
-                (int(self.right[node]), depth + 1),
-                between,
-                (int(self.left[node]), depth + 1),
-                before,
-            ]
-        return "".join(written)
+            left = int(self.left[node]), depth + 1
+            right = int(self.right[node]), depth + 1
+            waiting += [after, right, between, left, before]  # the last one comes first
+        return "".join(texts)
 
 
 def more_than_comparisons(trees: Sequence[Tree]) -> str | None:
@@ -148,9 +147,12 @@ def more_than_comparisons(trees: Sequence[Tree]) -> str | None:
             return "has linear trees (linear_tree)"
         if tree.categories:
             return "splits by category (categorical_feature)"
-        torn = tree.threshold[tree.zero_is_missing & tree.depends_on_missing]
-        if torn.size:
-            return f"sends 0 aside as a missing value, at the threshold {torn[0]:g} among others (zero_as_missing)"
+        thresholds = tree.threshold[tree.zero_is_missing & tree.depends_on_missing]
+        if thresholds.size:
+            return (
+                f"sends 0 aside as a missing value, at the threshold {thresholds[0]:g} among "
+                "others (zero_as_missing)"
+            )
     return None
 
 
@@ -167,9 +169,12 @@ def exact_unit(trees: Sequence[Tree]) -> float:
     >>> exact_unit([Tree.constant(3.0), Tree.constant(-0.5)]) * 2**24
     4.0
     """
-    most = sum(float(np.abs(tree.leaf).max(initial=0.0)) for tree in trees)
-    most *= 1 + len(trees) * 2.0**-23  # rounding may make leaves larger
-    return float(2.0 ** (math.ceil(math.log2(most)) - 24)) if most > 0 else 1.0
+    largest_sum = sum(float(np.abs(tree.leaf).max(initial=0.0)) for tree in trees)
+    if largest_sum == 0:
+        return 1.0
+    largest_sum *= 1 + len(trees) * 2.0**-23  # rounding may make leaves larger
+    exponent = math.ceil(math.log2(largest_sum)) - 24
+    return float(2.0**exponent)
 
 
 def greatest_float32(thresholds: F64) -> F32:
