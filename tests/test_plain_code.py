@@ -20,7 +20,6 @@ GOAL = Measures(dense=5.0, largest=35, long=0, wide=0, banned=0)
 
 # Rooms that are not there yet. A line is lowered as its room gets plainer, and removed at the end.
 NOT_YET = {
-    "engines": Measures(7, 28, 8, 0, 115),
 }
 # Remove when all rooms are plain.
 ALL = 8.5
