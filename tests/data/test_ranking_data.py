@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,60 +23,62 @@ Y = [0, 1, 2, 0, 1, 2]
 QID = [5, 5, 3, 3, 3, 9]
 
 
-def documents(data: tr.RankingData) -> dict:
-    """Query id -> list of (features, label): what the data means, whatever its layout."""
-    dense = data.X if isinstance(data.X, np.ndarray) else data.X.toarray()
-    return {
-        qid: [(tuple(dense[i].tolist()), float(data.labels[i])) for i in range(begin, end)]
-        for qid, begin, end in zip(
-            data.qids.tolist(), data.offsets[:-1], data.offsets[1:], strict=True
-        )
-    }
+def dense(matrix: Any) -> Any:
+    """The features as an array, whatever their layout."""
+    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: X,
-        lambda: X.tolist(),
-        lambda: X.astype(np.float32),
-        lambda: X.astype(np.int64),
-        lambda: np.asfortranarray(X),
-        lambda: pd.DataFrame(X, columns=["a", "b"]),
-        lambda: pd.DataFrame(
-            {"a": pd.array(X[:, 0].astype(int), dtype="Int64"), "b": X[:, 1].astype(np.float32)}
-        ),
-        lambda: pl.DataFrame({"a": X[:, 0], "b": X[:, 1].astype(np.int32)}),
-        lambda: pa.table({"a": X[:, 0].astype(np.int8), "b": X[:, 1]}),
-        lambda: pa.record_batch({"a": X[:, 0], "b": X[:, 1].astype(np.float32)}),
-        lambda: sparse.csr_matrix(X),
-        lambda: sparse.csc_array(X),
-        lambda: sparse.coo_matrix(X),
-        lambda: X.astype(object),
-        # Entries that add up, as SciPy understands an index that is given twice.
-        lambda: sparse.csr_matrix(
-            (
-                np.r_[X.ravel() - 1, np.ones(12)][
-                    np.argsort(np.tile(np.arange(12), 2), kind="stable")
-                ],
-                np.tile(np.repeat([0, 1], 2), 6),
-                np.arange(7) * 4,
-            ),
-            shape=X.shape,
-        ),
-    ],
-    ids=lambda make: "",
-)
-def test_every_kind_of_matrix_gives_the_same_data(make):
-    data = tr.RankingData.from_arrays(make(), Y, qid=QID)
-    dense = data.X if isinstance(data.X, np.ndarray) else data.X.toarray()
-    np.testing.assert_array_equal(dense, X.astype(np.float32))
+def documents(data: tr.RankingData) -> dict[Any, list[tuple[list[float], float]]]:
+    """Features and label of each document by query id: what the data means, whatever its layout."""
+    features, labels = dense(data.X).tolist(), data.labels.tolist()
+    by_query = {}
+    for qid, (begin, end) in zip(data.qids.tolist(), pairwise(data.offsets), strict=True):
+        by_query[qid] = list(zip(features[begin:end], labels[begin:end], strict=True))
+    return by_query
+
+
+def with_every_entry_in_two_parts(matrix: Any) -> Any:
+    """A CSR matrix that gives each index twice; SciPy adds such entries up."""
+    n_rows, n_columns = matrix.shape
+    halves = np.repeat(matrix.ravel() / 2, 2)
+    columns = np.tile(np.repeat(np.arange(n_columns), 2), n_rows)
+    row_ends = np.arange(n_rows + 1) * 2 * n_columns
+    return sparse.csr_matrix((halves, columns, row_ends), shape=matrix.shape)
+
+
+MATRICES = {
+    "float64": X,
+    "lists": X.tolist(),
+    "float32": X.astype(np.float32),
+    "int64": X.astype(np.int64),
+    "objects": X.astype(object),
+    "columns first": np.asfortranarray(X),
+    "CSR": sparse.csr_matrix(X),
+    "CSC": sparse.csc_array(X),
+    "COO": sparse.coo_matrix(X),
+    "entries that add up": with_every_entry_in_two_parts(X),
+}
+FRAMES = {
+    "pandas": pd.DataFrame(X, columns=["a", "b"]),
+    "pandas, nullable": pd.DataFrame(
+        {"a": pd.array(X[:, 0].astype(int), dtype="Int64"), "b": X[:, 1].astype(np.float32)}
+    ),
+    "Polars": pl.DataFrame({"a": X[:, 0], "b": X[:, 1].astype(np.int32)}),
+    "Arrow table": pa.table({"a": X[:, 0].astype(np.int8), "b": X[:, 1]}),
+    "Arrow batch": pa.record_batch({"a": X[:, 0], "b": X[:, 1].astype(np.float32)}),
+}
+
+
+@pytest.mark.parametrize("name", [*MATRICES, *FRAMES])
+def test_every_kind_of_matrix_gives_the_same_data(name):
+    data = tr.RankingData.from_arrays({**MATRICES, **FRAMES}[name], Y, qid=QID)
+
+    np.testing.assert_array_equal(dense(data.X), X.astype(np.float32))
     assert data.X.dtype == data.labels.dtype == np.float32
     assert data.offsets.dtype == np.int64
     assert data.offsets.tolist() == [0, 2, 5, 6]
     assert data.qids.tolist() == [5, 3, 9]
-    if hasattr(make(), "columns"):
-        assert data.feature_names == ("a", "b")
+    assert data.feature_names == (("a", "b") if name in FRAMES else None)
 
 
 @pytest.mark.parametrize(
@@ -119,68 +123,68 @@ def test_missing_values_of_frames_become_nan():
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=30))
 def test_scattered_rows_are_gathered_in_order(qid):
-    rows = np.arange(len(qid), dtype=float)[:, None]
-    runs = 1 + sum(a != b for a, b in pairwise(qid))
-    if runs > len(set(qid)):
-        with pytest.warns(TautrankWarning, match="qid: rows of .* scattered"):
-            data = tr.RankingData.from_arrays(rows, qid, qid=qid)
-    else:
-        data = tr.RankingData.from_arrays(rows, qid, qid=qid)
-    assert data.qids.tolist() == list(dict.fromkeys(qid))
-    expected = {
-        q: [((float(i),), float(q)) for i, v in enumerate(qid) if v == q]
-        for q in dict.fromkeys(qid)
-    }
+    rows = np.arange(len(qid), dtype=float)
+    n_runs = 1 + sum(first != second for first, second in pairwise(qid))
+    are_scattered = n_runs > len(set(qid))
+    expects_warning = (
+        pytest.warns(TautrankWarning, match="qid: rows of .* scattered")
+        if are_scattered
+        else nullcontext()
+    )
+
+    with expects_warning:
+        data = tr.RankingData.from_arrays(rows[:, None], qid, qid=qid)
+
+    expected = {}
+    for row, query in enumerate(qid):
+        expected.setdefault(query, []).append(([float(row)], float(query)))
     assert documents(data) == expected
-    np.testing.assert_array_equal(data.in_document_order(rows[:, 0]), data.X[:, 0])
-    np.testing.assert_array_equal(data.in_source_order(data.X[:, 0]), rows[:, 0])
+    assert data.qids.tolist() == list(expected)
+    np.testing.assert_array_equal(data.in_document_order(rows), data.X[:, 0])
+    np.testing.assert_array_equal(data.in_source_order(data.X[:, 0]), rows)
 
 
+@pytest.mark.parametrize("make", [np.array, sparse.csr_matrix], ids=["dense", "CSR"])
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=12), st.data())
-def test_subset_takes_whole_queries_in_the_order_given(sizes, data):
+@given(sizes=st.lists(st.integers(1, 5), min_size=1, max_size=12), draw=st.data())
+def test_subset_takes_whole_queries_in_the_order_given(make, sizes, draw):
     n = sum(sizes)
-    everything = tr.RankingData.from_arrays(np.arange(n)[:, None], np.arange(n) % 3, group=sizes)
-    chosen = data.draw(st.lists(st.integers(0, len(sizes) - 1), max_size=8))
-    for source in (
-        everything,
-        tr.RankingData.from_arrays(sparse.csr_matrix(everything.X), everything.labels, group=sizes),
-    ):
-        part = source.subset(chosen)
-        assert part.qids.tolist() == chosen
-        expected = [documents(everything)[q] for q in chosen]
-        got = [
-            [
-                (tuple(np.asarray(row).ravel().tolist()), label)
-                for row, label in zip(rows, labels, strict=True)
-            ]
-            for rows, labels in zip(
-                np.split(
-                    part.X if isinstance(part.X, np.ndarray) else part.X.toarray(),
-                    part.offsets[1:-1],
-                ),
-                np.split(part.labels, part.offsets[1:-1]),
-                strict=True,
-            )
-        ]
-        if chosen:
-            assert got == expected
-    mask = np.isin(np.arange(len(sizes)), chosen)
-    assert everything.subset(mask).qids.tolist() == sorted(set(chosen))
+    rows, labels = np.arange(n)[:, None], np.arange(n) % 3
+    data = tr.RankingData.from_arrays(make(rows), labels, group=sizes)
+    positions = draw.draw(st.lists(st.integers(0, len(sizes) - 1), max_size=8))
+
+    part = data.subset(positions)
+
+    assert part.qids.tolist() == positions
+    assert part.sizes.tolist() == [sizes[position] for position in positions]
+    rows_of_query = np.split(np.arange(n), data.offsets[1:-1])
+    expected = [row for position in positions for row in rows_of_query[position]]
+    assert dense(part.X)[:, 0].tolist() == expected
+    assert part.labels.tolist() == [labels[row] for row in expected]
+
+
+def test_subset_takes_a_mask():
+    data = tr.RankingData.from_arrays(X, Y, qid=QID)
+
+    assert data.subset([True, False, True]).qids.tolist() == [5, 9]
 
 
 def test_split_is_by_query_complete_and_repeatable():
     data = tr.RankingData.from_arrays(np.arange(300)[:, None], np.arange(300) % 3, group=[3] * 100)
-    parts = data.split([0.6, 0.2, 0.2], seed=0)
-    assert [p.n_queries for p in parts] == [60, 20, 20]
-    assert sorted(q for p in parts for q in p.qids.tolist()) == list(range(100))
-    assert all(p.qids.tolist() == sorted(p.qids.tolist()) for p in parts)
-    again = data.split([0.6, 0.2, 0.2], seed=0)
-    assert [p.qids.tolist() for p in parts] == [p.qids.tolist() for p in again]
-    assert data.split([0.6, 0.2, 0.2], seed=1)[0].qids.tolist() != parts[0].qids.tolist()
+    fractions = [0.6, 0.2, 0.2]
+
+    parts = data.split(fractions, seed=0)
+
+    ids = [part.qids.tolist() for part in parts]
+    assert [len(part_ids) for part_ids in ids] == [60, 20, 20]
+    assert np.sort(np.concatenate(ids)).tolist() == list(range(100))
+    assert all(part_ids == sorted(part_ids) for part_ids in ids)
+    assert [part.qids.tolist() for part in data.split(fractions, seed=0)] == ids
+    assert data.split(fractions, seed=1)[0].qids.tolist() != ids[0]
     for part in parts:
-        for query, rows in documents(part).items():
-            assert [x[0] for x, _ in rows] == [3 * query, 3 * query + 1, 3 * query + 2]
+        first_rows = 3 * part.qids
+        np.testing.assert_array_equal(part.X.reshape(-1, 3)[:, 0], first_rows)
+        np.testing.assert_array_equal(part.X.reshape(-1, 3)[:, 2], first_rows + 2)
 
 
 def test_folds_divide_the_queries():
@@ -193,14 +197,19 @@ def test_folds_divide_the_queries():
     assert sorted(tests) == list(range(10))
 
 
-def test_concat_undoes_split():
+@pytest.mark.parametrize("make", [np.array, sparse.csr_matrix], ids=["dense", "CSR"])
+def test_concat_undoes_split(make):
+    data = tr.RankingData.from_arrays(make(X), Y, qid=QID)
+
+    parts = data.split([0.34, 0.33, 0.33], seed=1)
+
+    assert documents(tr.RankingData.concat(parts)) == documents(data)
+
+
+def test_concat_keeps_repeated_queries_apart_if_asked():
     data = tr.RankingData.from_arrays(X, Y, qid=QID)
-    for make in (lambda m: m, sparse.csr_matrix):
-        whole = tr.RankingData.from_arrays(make(X), Y, qid=QID)
-        parts = whole.split([0.34, 0.33, 0.33], seed=1)
-        assert documents(tr.RankingData.concat(parts)) == documents(data)
-    both = tr.RankingData.concat([data, data], repeated="separate")
-    assert both.n_queries == 6
+
+    assert tr.RankingData.concat([data, data], repeated="separate").n_queries == 6
 
 
 def test_describe_counts_what_it_says():
@@ -221,15 +230,15 @@ def test_describe_counts_what_it_says():
         assert summary.to_dict()["labels"] == {"0": 3, "1": 2, "3": 1}
 
 
-def test_describe_does_not_take_a_row_of_another_query_for_a_duplicate():
-    assert (
-        tr.RankingData.from_arrays([[1.0], [1.0]], [0, 1], group=[1, 1]).describe().duplicate_rows
-        == 0
-    )
-    assert (
-        tr.RankingData.from_arrays([[0.0], [-0.0]], [0, 1], group=[2]).describe().duplicate_rows
-        == 1
-    )
+@pytest.mark.parametrize(
+    ("values", "group", "n_duplicates"),
+    [([1.0, 1.0], [2], 1), ([1.0, 1.0], [1, 1], 0), ([0.0, -0.0], [2], 1)],
+    ids=["in a query", "in two queries", "zeros of either sign"],
+)
+def test_duplicates_are_rows_of_one_query(values, group, n_duplicates):
+    data = tr.RankingData.from_arrays(np.array(values)[:, None], [0, 1], group=group)
+
+    assert data.describe().duplicate_rows == n_duplicates
 
 
 def test_many_distinct_labels_are_given_as_a_range():
@@ -241,8 +250,7 @@ def test_many_distinct_labels_are_given_as_a_range():
 def test_wider_data_gets_zero_columns():
     for make in (np.array, sparse.csr_matrix):
         wide = tr.RankingData.from_arrays(make([[1.0, 2.0]]), [0], group=[1]).with_n_features(4)
-        dense = wide.X if isinstance(wide.X, np.ndarray) else wide.X.toarray()
-        assert dense.tolist() == [[1, 2, 0, 0]]
+        assert dense(wide.X).tolist() == [[1, 2, 0, 0]]
 
 
 def test_simulated_web_search_has_the_habits_it_promises():

@@ -31,19 +31,27 @@ def run_of(tmp_path, *scores):
     return written(tmp_path, "".join(f"q Q0 d{i} 1 {score} t\n" for i, score in enumerate(scores)))
 
 
-def reference(run, qrels):
-    """Scores and labels of each judged query by dictionaries alone: those of the run, then those
-    only judged.
-    """
-    found = []
-    for qid, labels in qrels.items():
-        scores = run.get(qid, {})
-        names = [*scores, *(name for name in labels if name not in scores)]
-        found += [
-            (scores.get(name, -math.inf), max(0.0, labels.get(name, 0.0)), name in labels)
-            for name in names
-        ]
-    return [list(column) for column in zip(*found, strict=True)]
+def documents_of(qid, run, qrels):
+    """The documents of a query: those of the run, then those only judged."""
+    return list(run.get(qid, {}) | qrels[qid])
+
+
+def lines(numbers_by_query, form):
+    """A line per document; the form has places for the query, the document and the number."""
+    texts = []
+    for qid, number_by_document in numbers_by_query.items():
+        for document, number in number_by_document.items():
+            texts.append(form.format(qid, document, number))
+    return texts
+
+
+def random_numbers(rng, queries, n_documents, draw):
+    """Numbers for some of 300 documents of each query."""
+    numbers_by_query = {}
+    for query in queries:
+        documents = rng.choice(300, n_documents, replace=False)
+        numbers_by_query[f"q{query}"] = {f"d{document}": draw() for document in documents}
+    return numbers_by_query
 
 
 # --- numbers ---
@@ -51,32 +59,23 @@ def reference(run, qrels):
 
 def test_every_number_is_the_double_that_python_reads(tmp_path):
     rng = np.random.default_rng(0)
-    numbers = [float(x) for x in rng.normal(size=300) * 10.0 ** rng.integers(-25, 25, 300)]
-    texts = [
-        form(x)
-        for x in numbers
-        for form in (repr, "{:.6f}".format, "{:.3e}".format, "{:.20f}".format)
-    ]
+    numbers = (rng.normal(size=300) * 10.0 ** rng.integers(-25, 25, 300)).tolist()
+    texts = []
+    for form in ("{!r}", "{:.6f}", "{:.3e}", "{:.20f}"):
+        texts += [form.format(number) for number in numbers]
     # Digits without end, halfway between two doubles or nearly so, and every way to write a number.
-    texts += ["".join(map(str, rng.integers(0, 10, n))) + ".5" for n in range(1, 25)]
-    texts += ["." + "".join(map(str, rng.integers(0, 10, n))) for n in range(1, 25)]
-    texts += [
-        str(2**53 + 1),
-        f"{2**53 + 1}.0",
-        "9007199254740993e-3",
-        "1" + "0" * 30,
-        "5.",
-        ".5",
-        "+5",
-        "-0",
-        "-.5e+3",
-        "7E2",
-    ]
-    texts += [f"{a}.{b}" for a, b in rng.integers(2**52, 2**53, (300, 2))]
-    texts += [f"0.{n:017d}" for n in rng.integers(0, 10**17, 300)]
-    found = np.array([*tr.data.read_run(run_of(tmp_path, *texts))["q"].values()])
+    for n_digits in range(1, 25):
+        digits = "".join(str(digit) for digit in rng.integers(0, 10, n_digits))
+        texts += [f"{digits}.5", f".{digits}"]
+    texts += [f"{2**53 + 1}", f"{2**53 + 1}.0", "9007199254740993e-3", "1" + "0" * 30]
+    texts += ["5.", ".5", "+5", "-0", "-.5e+3", "7E2"]
+    texts += [f"{whole}.{part}" for whole, part in rng.integers(2**52, 2**53, (300, 2))]
+    texts += [f"0.{digits:017d}" for digits in rng.integers(0, 10**17, 300)]
+
+    scores = list(tr.data.read_run(run_of(tmp_path, *texts))["q"].values())
+
     expected = np.array([float(text) for text in texts])
-    assert found.tobytes() == expected.tobytes()
+    assert np.array(scores).tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -145,61 +144,54 @@ GRADES = st.dictionaries(
 
 @given(GRADES, GRADES)
 def test_documents_meet_by_query_and_name(run, qrels):
-    assert named_numbers(run, "run") == run
     if not run.keys() & qrels.keys():
         with pytest.raises(
             DataError, match="run: shares no query with the judgments; expected the same ids"
         ):
             tr.data.judge_run(run, qrels)
         return
-    found = tr.data.judge_run(run, qrels)
-    scores, labels, judged = reference(run, qrels)
-    assert (found.scores.tolist(), found.lists.labels.tolist()) == (scores, labels)
-    assert found.lists.judged.tolist() == [
-        is_in and qrel >= 0 for is_in, qrel in zip(judged, _grades(run, qrels), strict=True)
-    ]
-    assert found.lists.qids.tolist() == list(qrels)
-    assert np.diff(found.lists.offsets).tolist() == [
-        len(run.get(q, {}).keys() | docs.keys()) for q, docs in qrels.items()
-    ]
-    assert found.answered.tolist() == [q in run for q in qrels]
-    assert (found.not_in_run, found.not_judged) == (
-        len(qrels.keys() - run.keys()),
-        len(run.keys() - qrels.keys()),
-    )
+
+    judged_run = tr.data.judge_run(run, qrels)
+
+    scores, grades, sizes = [], [], []
+    for qid in qrels:
+        documents = documents_of(qid, run, qrels)
+        scores += [run.get(qid, {}).get(document, -math.inf) for document in documents]
+        grades += [qrels[qid].get(document, -1.0) for document in documents]
+        sizes.append(len(documents))
+    lists = judged_run.lists
+    assert judged_run.scores.tolist() == scores
+    assert lists.labels.tolist() == [max(0.0, grade) for grade in grades]
+    assert lists.judged.tolist() == [grade >= 0 for grade in grades]
+    assert lists.qids.tolist() == list(qrels)
+    assert lists.sizes.tolist() == sizes
+    assert judged_run.answered.tolist() == [qid in run for qid in qrels]
+    assert judged_run.not_in_run == len(qrels.keys() - run.keys())
+    assert judged_run.not_judged == len(run.keys() - qrels.keys())
 
 
-def _grades(run, qrels):
-    for qid, labels in qrels.items():
-        names = [*run.get(qid, {}), *(name for name in labels if name not in run.get(qid, {}))]
-        yield from (labels.get(name, -1.0) for name in names)
+@given(GRADES)
+def test_finite_numbers_by_name_are_taken_as_they_are(run):
+    assert named_numbers(run, "run") == run
 
 
 def test_files_and_dictionaries_are_judged_alike(tmp_path):
     rng = np.random.default_rng(1)
-    run = {
-        f"q{q}": {f"d{d}": float(rng.normal()) for d in rng.choice(300, 90, False)}
-        for q in range(20)
-    }
-    qrels = {
-        f"q{q}": {f"d{d}": float(rng.integers(0, 3)) for d in rng.choice(300, 40, False)}
-        for q in range(5, 25)
-    }
-    run_lines = [
-        f"{q} Q0 {d} 1 {s!r} t\n" for q, documents in run.items() for d, s in documents.items()
-    ]
+    run = random_numbers(rng, range(20), 90, lambda: float(rng.normal()))
+    qrels = random_numbers(rng, range(5, 25), 40, lambda: float(rng.integers(0, 3)))
+    run_lines = lines(run, "{} Q0 {} 1 {!r} t\n")
     rng.shuffle(run_lines)
-    files = written(tmp_path, "".join(run_lines)), tmp_path / "qrels"
-    files[1].write_text(
-        "".join(f"{q} 0 {d} {y}\n" for q, documents in qrels.items() for d, y in documents.items())
-    )
-    assert tr.data.read_run(files[0]) == run
-    found = judge_given(files[0], read_judgments(files[1]))
-    m = tr.metric("ndcg@10")
-    theirs = tr.data.judge_run(run, qrels)
-    assert m.per_query(found.scores, found.lists).tolist() == pytest.approx(
-        m.per_query(theirs.scores, theirs.lists).tolist(), abs=1e-15
-    )
+    run_file = written(tmp_path, "".join(run_lines))
+    qrels_file = written(tmp_path, "".join(lines(qrels, "{} 0 {} {}\n")), "qrels")
+
+    of_files = judge_given(run_file, read_judgments(qrels_file))
+    of_dictionaries = tr.data.judge_run(run, qrels)
+
+    assert tr.data.read_run(run_file) == run
+    ndcg = tr.metric("ndcg@10")
+    values = ndcg.per_query(of_files.scores, of_files.lists)
+    expected = ndcg.per_query(of_dictionaries.scores, of_dictionaries.lists)
+    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-15)
 
 
 def test_numbers_by_name_are_checked():
@@ -220,19 +212,22 @@ def test_numbers_by_name_are_checked():
     st.dictionaries(NAMES, st.sampled_from([1.0, 1.0 + 1e-9, 2.0, -3.5]), min_size=1),
     st.sets(NAMES, max_size=3),
 )
-def test_the_order_of_trec_eval(scores, others):
-    grade = {name: float(i) for i, name in enumerate([*scores, *sorted(others - scores.keys())], 1)}
-    ordered = tr.data.judge_run(
-        {"q": scores, "r": {"x": 1.0}}, {"q": grade, "r": {"x": 9.0}}
-    ).for_trec_eval()
+def test_the_order_of_trec_eval(scores, only_judged):
+    names = [*scores, *sorted(only_judged - scores.keys())]
+    grades = {name: float(grade) for grade, name in enumerate(names, 1)}
+    run = {"q": scores, "r": {"x": 1.0}}
+    qrels = {"q": grades, "r": {"x": 9.0}}
+
+    ordered = tr.data.judge_run(run, qrels).for_trec_eval()
+
     # By score in 32 bits, then by name, both from the end.
-    ranked = sorted(scores, key=lambda name: (np.float32(scores[name]), name), reverse=True)
-    assert ordered.lists.labels.tolist()[: len(ranked)] == [grade[name] for name in ranked]
+    singles = {name: float(np.float32(score)) for name, score in scores.items()}
+    ranked = sorted(scores, key=lambda name: (singles[name], name), reverse=True)
+    n_ranked = len(ranked)
+    assert ordered.lists.labels.tolist()[:n_ranked] == [grades[name] for name in ranked]
     assert ordered.lists.labels[-1] == 9.0
-    assert set(ordered.scores[: len(ranked)]) == {
-        float(np.float32(score)) for score in scores.values()
-    }
-    assert (ordered.scores[len(ranked) : -1] == -np.inf).all()
+    assert ordered.scores.tolist()[:n_ranked] == [singles[name] for name in ranked]
+    assert (ordered.scores[n_ranked:-1] == -np.inf).all()
 
 
 def test_blank_lines_of_a_run_are_passed_over_and_an_empty_one_is_refused(tmp_path):
@@ -263,27 +258,19 @@ def test_a_run_scores_as_trec_eval_scores_it():
     import pytrec_eval
 
     rng = np.random.default_rng(4)
-    qrels = {
-        f"q{q}": {f"d{d}": int(rng.integers(0, 3)) for d in rng.choice(60, 25, False)}
-        for q in range(30)
-    }
-    run = {
-        q: {
-            f"d{d}": float(s)
-            for d, s in zip(rng.choice(60, 20, False), rng.random(20), strict=True)
-        }
-        for q in qrels
-    }
-    names = {
+    qrels = random_numbers(rng, range(30), 125, lambda: int(rng.integers(0, 3)))
+    run = random_numbers(rng, range(30), 100, lambda: float(rng.random()))
+    our_name = {
         "ndcg_cut_10": "ndcg(gain=linear)@10",
         "map": "map",
         "recip_rank": "mrr",
         "recall_10": "recall@10",
     }
-    theirs = pytrec_eval.RelevanceEvaluator(qrels, set(names)).evaluate(run)
-    judged = tr.data.judge_run(
-        run, {q: {d: float(v) for d, v in docs.items()} for q, docs in qrels.items()}
-    )
-    for trec, ours in names.items():
-        values = tr.metric(ours, empty="zero").per_query(judged.scores, judged.lists)
-        np.testing.assert_allclose(values, [theirs[q][trec] for q in judged.lists.qids], atol=1e-12)
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, set(our_name)).evaluate(run)
+
+    judged = tr.data.judge_run(run, qrels)
+
+    for their_name, name in our_name.items():
+        values = tr.metric(name, empty="zero").per_query(judged.scores, judged.lists)
+        expected = [theirs[qid][their_name] for qid in judged.lists.qids]
+        np.testing.assert_allclose(values, expected, atol=1e-12)
