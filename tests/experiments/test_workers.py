@@ -4,6 +4,7 @@ notice.
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
@@ -247,10 +248,12 @@ def jobs(n):
 
 
 def test_trials_are_answered_and_come_back_with_what_they_give():
-    five, answer = iter(jobs(5)), lambda trial, told: 9 * trial.number + told
-    found = run_trials(2, dying_workers.asks_and_divides, five, CONTEXT, RunOptions(answer=answer))
-    results = sorted((trial.number, outcome.result) for trial, outcome in found)
-    assert results == [(number, f'{{"found":{60 / (10 * number)}}}') for number in range(1, 6)]
+    options = RunOptions(answer=lambda trial, number: 9 * trial.number + number)
+
+    ended = run_trials(2, dying_workers.asks_and_divides, iter(jobs(5)), CONTEXT, options)
+
+    results = sorted((trial.number, json.loads(outcome.result)) for trial, outcome in ended)
+    assert results == [(number, {"found": 60 / (10 * number)}) for number in range(1, 6)]
     assert multiprocessing.active_children() == []
 
 
@@ -260,26 +263,23 @@ def test_without_trials_there_are_no_processes():
 
 def test_what_is_under_way_at_the_deadline_is_given_up():
     start = time.monotonic()
-    assert (
-        list(
-            run_trials(
-                2, dying_workers.never_ends, jobs(2), CONTEXT, RunOptions(deadline=start + 1)
-            )
-        )
-        == []
-    )
+    options = RunOptions(deadline=start + 1)
+
+    ended = list(run_trials(2, dying_workers.never_ends, jobs(2), CONTEXT, options))
+
+    assert ended == []
     assert 1 <= time.monotonic() - start < 60
     assert multiprocessing.active_children() == []
 
 
-def test_a_trial_that_may_lose_its_process_once_is_lost_at_once():
-    ((trial, outcome),) = run_trials(
-        2, dying_workers.dies, jobs(1), CONTEXT, RunOptions(most_losses=1, lost=IMPOSSIBLE)
-    )
+def test_a_trial_whose_process_may_die_once_is_given_up_at_once():
+    options = RunOptions(most_deaths=1, status_if_lost=IMPOSSIBLE)
+
+    ((trial, outcome),) = run_trials(2, dying_workers.dies, jobs(1), CONTEXT, options)
+
     assert (trial.number, outcome.status) == (1, IMPOSSIBLE)
-    assert (
-        outcome.error == "its worker died once (signal SIGKILL); perhaps there is not enough memory"
-    )
+    sentence = "its worker died once (signal SIGKILL); perhaps there is not enough memory"
+    assert outcome.error == sentence
 
 
 def test_workers_that_are_starting_do_not_hear_ctrl_c():

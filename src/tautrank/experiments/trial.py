@@ -403,7 +403,10 @@ def _divided(spec: Spec, data: RankingData | Splits) -> _Divided:
 
 @lru_cache(maxsize=1)
 def _last_divided(decisive: str, data: RankingData | Splits) -> _Divided:
-    # The trials of one repetition follow each other and have the same parts.
+    """Divide data as the decisive fields of a specification say, given as JSON text.
+
+    The result is kept: the trials of one repetition follow each other and have the same parts.
+    """
     spec = json.loads(decisive)
     draw = Draw(
         trial=spec["trial"],

@@ -210,8 +210,8 @@ class _RunningSearch:
             answer=self._proposer.falls_behind,
             deadline=deadline,
             # A trial that lost its process is left unfinished; the next run proposes it again.
-            most_losses=1,
-            lost=IMPOSSIBLE,
+            most_deaths=1,
+            status_if_lost=IMPOSSIBLE,
         )
         context = self._context(n_processes)
         for trial, outcome in run_trials(n_processes, run_trial, trials, context, run_options):

@@ -42,9 +42,9 @@ Ended: TypeAlias = Iterator[tuple[Trial, TrialOutcome]]
 Workers: TypeAlias = Callable[[Sequence[Trial], TrialContext], Ended]
 """What runs trials."""
 
-MOST_LOSSES = 3
-"""How often a trial may lose its process before it is given up: one too big for its machine ends
-there.
+MOST_DEATHS = 3
+"""How often the process of a trial may die before the trial is given up, as one too big for its
+machine.
 """
 
 _NEEDS_DASK = "running trials on a cluster needs Dask"
@@ -58,17 +58,17 @@ class RunOptions:
     Args:
         answer: the function that answers a trial that asks, given the trial and what it sent.
         deadline: the time, by `time.monotonic`, at which to give up what is running.
-        most_losses: how often a trial may lose its process.
-        lost: the status of a trial that lost its processes as often.
+        most_deaths: how often the process of a trial may die.
+        status_if_lost: the status of a trial whose processes died as often.
     """
 
     answer: Callable[[Trial, Any], Any] = no_answer
     deadline: float | None = None
-    most_losses: int = MOST_LOSSES
-    lost: str = FAILED
+    most_deaths: int = MOST_DEATHS
+    status_if_lost: str = FAILED
 
 
-_USUAL = RunOptions()
+_DEFAULT_OPTIONS = RunOptions()
 
 
 def run_trials(
@@ -76,7 +76,7 @@ def run_trials(
     run: RunTrial,
     trials: Iterable[Trial],
     context: TrialContext,
-    options: RunOptions = _USUAL,
+    options: RunOptions = _DEFAULT_OPTIONS,
 ) -> Ended:
     """Run trials in this process one after the other, or in others; each comes back, in any order,
     with its outcome.
@@ -114,7 +114,7 @@ def _run_in_processes(
         tempfile.TemporaryDirectory(prefix="tautrank-bins-", ignore_cleanup_errors=True) as bins,
         closing(_Pool(n, run, replace(context, bins=bins), trials)) as pool,
     ):
-        n_losses = Counter[str]()
+        n_deaths = Counter[str]()
         while True:
             pool.give_trials()
             messages = pool.wait(options.deadline)
@@ -128,12 +128,12 @@ def _run_in_processes(
                 if kind == _DONE:
                     yield trial, content
                     continue
-                n_losses[trial.key] += 1
-                if n_losses[trial.key] < options.most_losses:
+                n_deaths[trial.key] += 1
+                if n_deaths[trial.key] < options.most_deaths:
                     pool.give_again(trial)
                 else:
-                    error = _loss_text(n_losses[trial.key], content)
-                    yield trial, TrialOutcome(options.lost, error=error)
+                    error = _death_text(n_deaths[trial.key], content)
+                    yield trial, TrialOutcome(options.status_if_lost, error=error)
 
 
 class _Message(NamedTuple):
@@ -165,7 +165,7 @@ class _Pool:
         self._processes: dict[Any, _Process] = {}
 
     def give_again(self, trial: Trial) -> None:
-        """Let another process run a trial that lost its own."""
+        """Let another process run a trial whose process died."""
         self._again.append(trial)
 
     def give_trials(self) -> None:
@@ -197,6 +197,7 @@ class _Pool:
         return self._received(connections) if connections else None
 
     def _received(self, connections: Sequence[Any]) -> Iterator[_Message]:
+        """Read one message from each connection, and yield those about a trial."""
         for connection in connections:
             process = self._processes[connection]
             kind, content = process.receive()
@@ -211,8 +212,8 @@ class _Pool:
             process.close()
 
 
-def _loss_text(times: int, cause: str) -> str:
-    """Return what happened to a trial that lost its processes."""
+def _death_text(times: int, cause: str) -> str:
+    """Return what happened to a trial whose processes died."""
     often = "once" if times == 1 else f"{times} times"
     return f"its worker died {often} ({cause}); perhaps there is not enough memory"
 
@@ -370,7 +371,7 @@ def _outcome_of(future: Any, dask: Any, address: str) -> TrialOutcome:
     error = future.exception()
     if isinstance(error, dask.KilledWorker):
         cause = f"last {error.last_worker.address}"
-        return TrialOutcome(FAILED, error=_loss_text(MOST_LOSSES + 1, cause))
+        return TrialOutcome(FAILED, error=_death_text(MOST_DEATHS + 1, cause))
     if error is None or isinstance(error, dask.CancelledError):
         outcome: TrialOutcome = future.result()
         return outcome
