@@ -32,8 +32,8 @@ def example(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def apart(leaves: np.ndarray, lighter: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Gradient and hessian from the leaves without and with a lambda of 1; 0 where a leaf is 0."""
-    some = leaves != 0
-    hess = np.divide(lighter, leaves - lighter, out=np.zeros(N), where=some)
+    has_leaf = leaves != 0
+    hess = np.divide(lighter, leaves - lighter, out=np.zeros(N), where=has_leaf)
     return -leaves * hess, hess
 
 

@@ -96,8 +96,10 @@ def test_equal_parameters_are_equal_losses() -> None:
 
 def test_losses_without_gains_take_the_full_list() -> None:
     full = {"ranknet", "arp-loss1", "arp-loss2"}
-    family = [each for each in map(loss, REGISTRY) if isinstance(each, LambdaLoss)]
-    assert [each.k for each in family] == [None if each.name in full else 30 for each in family]
+    family = [member for member in map(loss, REGISTRY) if isinstance(member, LambdaLoss)]
+    assert [member.k for member in family] == [
+        None if member.name in full else 30 for member in family
+    ]
     labels = np.arange(60) % 3
     pairs = (
         loss("ranknet").bind(labels, [0, 60]).values(np.zeros(60))
@@ -315,9 +317,9 @@ def test_any_array_of_numbers_will_do() -> None:
         loss("lambdarank").bind(labels, offsets).gradients(np.array(scores, dtype=np.float64))
     )
     strided = np.array([[1.0, 9.0], [3.0, 9.0], [2.0, 9.0]])[:, 0]
-    for given in (scores, np.array(scores), np.array(scores, dtype=np.float16), strided):
+    for spelling in (scores, np.array(scores), np.array(scores, dtype=np.float16), strided):
         for a, b in zip(
-            loss("lambdarank").bind(labels, offsets).gradients(given), expected, strict=True
+            loss("lambdarank").bind(labels, offsets).gradients(spelling), expected, strict=True
         ):
             np.testing.assert_array_equal(a, b)
     short = loss("lambdarank").bind(
@@ -341,11 +343,11 @@ def test_importing_the_losses_does_not_import_numba() -> None:
 
 
 def test_a_loss_is_its_own_name() -> None:
-    chosen = loss("lambdarank", k=5)
-    assert loss(chosen) is chosen
-    assert loss(chosen, sigma=2) == loss("lambdarank(k=5,sigma=2)")
+    lambdarank = loss("lambdarank", k=5)
+    assert loss(lambdarank) is lambdarank
+    assert loss(lambdarank, sigma=2) == loss("lambdarank(k=5,sigma=2)")
     with pytest.raises(OptionError, match="unknown parameter of the loss lambdarank: 'nu'"):
-        loss(chosen, nu=1)
+        loss(lambdarank, nu=1)
 
 
 def test_thread_counts() -> None:

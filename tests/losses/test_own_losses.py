@@ -123,11 +123,11 @@ def test_it_is_short_and_the_formula_and_nears_1_minus_ndcg_as_alpha_grows(
     rng = np.random.default_rng(3)
     scores, labels = rng.normal(size=12), rng.integers(0, 5, 12).astype(float)
     for alpha in (0.5, 1.0, 10.0):
-        found = (
+        values = (
             dataclasses.replace(approx_ndcg, alpha=alpha).bind(labels, [0, 7, 12]).values(scores)
         )
         for query, rows in enumerate((slice(0, 7), slice(7, 12))):
-            assert found[query] == pytest.approx(
+            assert values[query] == pytest.approx(
                 slow_approx_ndcg(scores[rows], labels[rows], alpha), rel=1e-12
             )
     scores, labels = rng.permutation(20) / 2.0, rng.integers(0, 4, 20)
@@ -161,29 +161,29 @@ def words_of(text: str) -> list[str]:
 def test_the_check_gives_what_the_page_shows(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, file: Path
 ) -> None:
-    shown = next(block for block in page_blocks("") if "laws hold" in block)
+    block_of_page = next(block for block in page_blocks("") if "laws hold" in block)
     monkeypatch.chdir(file.parent)
     code, out, _ = run(capsys, "theory", "check", "--import", "approx_ndcg.py")
     assert code == 0
-    assert table_of(out) == table_of(shown)
-    assert shown.splitlines()[:3] == out.splitlines()[:3]
-    assert words_of(shown) == words_of(out)
+    assert table_of(out) == table_of(block_of_page)
+    assert block_of_page.splitlines()[:3] == out.splitlines()[:3]
+    assert words_of(block_of_page) == words_of(out)
 
 
 def test_the_mistake_of_the_page_is_found(tmp_path: Path) -> None:
     lines = re.search(r"( +)grad\[j\] \+= pull\n +grad\[i\] -= pull\n", CODE)
     wrong = re.search(r"`(grad\[j\], grad\[i\] = [^`]*)`", PAGE.read_text())
-    said = re.search(r"^> zero-sum broken: (.*)$", PAGE.read_text(), re.MULTILINE)
-    assert None not in (lines, wrong, said)
+    sentence_of_page = re.search(r"^> zero-sum broken: (.*)$", PAGE.read_text(), re.MULTILINE)
+    assert None not in (lines, wrong, sentence_of_page)
     (tmp_path / "wrong.py").write_text(CODE.replace(lines[0], f"{lines[1]}{wrong[1]}\n"))
     import_losses(str(tmp_path / "wrong.py"))
     laws = [name for name, check in CHECKS.items() if check.kind == "law"]
-    found = {
+    broken_laws = {
         outcome.check: outcome.detail
         for outcome in check_loss("approx-ndcg", names=laws).having("broken")
     }
-    assert set(found) == {"derivative", "zero-sum"}
-    assert found["zero-sum"] == said[1]
+    assert set(broken_laws) == {"derivative", "zero-sum"}
+    assert broken_laws["zero-sum"] == sentence_of_page[1]
 
 
 def test_the_programs_of_the_page_run(
@@ -233,7 +233,7 @@ def test_every_other_command_of_the_page_succeeds(
         if line.startswith("taut")
     ]
     assert {command[1] for command in commands} == set(few)
-    shown = next(block for block in page_blocks("") if "±" in block)
+    block_of_page = next(block for block in page_blocks("") if "±" in block)
     for command in commands:
         cut = few[command[1]]
         if cut is None:
@@ -241,7 +241,7 @@ def test_every_other_command_of_the_page_succeeds(
         code, out, err = run(capsys, *command[1:], *cut)
         assert code == 0, (command, err)
         for name in ("lambdarank", "approx-ndcg") if command[1] == "compare" else ():
-            assert re.search(rf"^ {name} +0\.\d+ ±", shown, re.MULTILINE)
+            assert re.search(rf"^ {name} +0\.\d+ ±", block_of_page, re.MULTILINE)
             assert re.search(rf"^ {name} +0\.\d+ ±", out, re.MULTILINE)
 
 
@@ -446,10 +446,10 @@ def test_functions_are_tried_again_on_longer_lists_and_higher_labels() -> None:
     for documents, tried in ((301, 301), (1000, 400)):
         with pytest.raises(OptionError) as caught:
             kind().bind([1] * documents, [0, documents]).gradients(np.zeros(documents))
-        found = f"index {tried - 1} is out of bounds for axis 0 with size 300 (a list of {tried} documents)"
+        sentence = f"index {tried - 1} is out of bounds for axis 0 with size 300 (a list of {tried} documents)"
         assert (
             str(caught.value)
-            == f"one_list: {__file__}, line {number}: {found}; expected indices within the array"
+            == f"one_list: {__file__}, line {number}: {sentence}; expected indices within the array"
         )
     with_gains = make(has_three_gains)
     assert with_gains().bind([1, 2], [0, 1, 2]).values([0.0, 0.0]).tolist() == [1.0, 3.0]
@@ -551,9 +551,9 @@ def test_compare_in_worker_processes_knows_the_loss_and_notices_when_it_changes(
     ]
     code, out, err = run(capsys, *arguments, "--workers", 2, "--import", mine)
     assert code == 0, err
-    found = json.loads(out)
+    first_result = json.loads(out)
     code, out, _ = run(capsys, *arguments, "--workers", 1, "--import", mine)
-    assert json.loads(out)["cells"] == found["cells"]
+    assert json.loads(out)["cells"] == first_result["cells"]
     assert len(content(tmp_path / "results")) == 4
     # Other code under the same name is another loss: its trainings are not those of before.
     mine.write_text(mine.read_text().replace("0.5", "0.6"))
@@ -594,9 +594,9 @@ if __name__ == "__main__":
 """
     (tmp_path / "module.py").write_text("import quick_loss\n" + use)
     (tmp_path / "script.py").write_text(QUICK + use)
-    for how in (["module.py"], ["script.py"]):
+    for arguments in (["module.py"], ["script.py"]):
         out = subprocess.run(
-            [sys.executable, *how], cwd=tmp_path, capture_output=True, text=True, check=True
+            [sys.executable, *arguments], cwd=tmp_path, capture_output=True, text=True, check=True
         )
         assert out.stdout == "['quick', 'mse']\n"
     out = subprocess.run(
@@ -677,9 +677,9 @@ def test_what_another_process_is_told(known: None, quick: Path, tmp_path: Path) 
     del REGISTRY["quick"]
     import_own([told])
     assert REGISTRY["quick"] is not before
-    other = OwnLoss("quick", str(quick), "0" * 32)
+    changed_loss = OwnLoss("quick", str(quick), "0" * 32)
     with pytest.raises(OptionError, match=r"^import: found other code of the loss 'quick' in "):
-        import_own([other])
+        import_own([changed_loss])
     (tmp_path / "nothing.py").write_text("")
     with pytest.raises(OptionError, match=r"^import: found no loss 'nowhere' registered by "):
         import_own([OwnLoss("nowhere", str(tmp_path / "nothing.py"), "")])

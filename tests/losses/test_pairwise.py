@@ -120,18 +120,20 @@ def ideal_top(labels: np.ndarray, k: int, extend: str, seed: int, step: int) -> 
     lowest = labels[best[min(k, n) - 1]]
     if extend == "all":
         return (labels >= lowest) & (labels > 0)
-    chosen = np.zeros(n, bool)
-    chosen[best[:k]] = True
+    is_ideal = np.zeros(n, bool)
+    is_ideal[best[:k]] = True
     if extend == "random":
         ties = np.flatnonzero(labels == lowest)
-        left = int(chosen[ties].sum())
+        left = int(is_ideal[ties].sum())
         words = np.zeros(-(-ties.size // GROUP) * GROUP)
         fill_words(words, np.uint64(seed), step, 0, TIES_STREAM)
         for place, document in enumerate(ties):
-            rest = ties.size - place
-            chosen[document] = left == rest or words[place] * rest < left * 2.0**32
-            left -= int(chosen[document])
-    return chosen & (labels > 0)
+            n_candidates = ties.size - place
+            is_ideal[document] = (
+                left == n_candidates or words[place] * n_candidates < left * 2.0**32
+            )
+            left -= int(is_ideal[document])
+    return is_ideal & (labels > 0)
 
 
 def scale_of_sample(

@@ -176,47 +176,63 @@ def estimates(
 def test_plrank_is_unbiased_in_both_derivatives(n: int, k: int) -> None:
     rng = np.random.default_rng(n + 10 * k)
     f, gains, weights = rng.normal(size=n), rng.random(n), discount_values(k, "log2")
-    found = [estimates(f, gains, weights, step, 50) for step in range(200)]
-    for part, wanted in enumerate(
+    all_estimates = [estimates(f, gains, weights, step, 50) for step in range(200)]
+    for part, expected in enumerate(
         (*expected_slopes(f, gains, weights), [-expected_metric(f, gains, weights)])
     ):
-        draws = np.array([each[part] for each in found])
+        draws = np.array([estimate[part] for estimate in all_estimates])
         error = draws.std(axis=0, ddof=1) / math.sqrt(len(draws))
-        assert (np.abs(draws.mean(axis=0) - wanted) <= 5 * error + 2e-6).all(), part
+        assert (np.abs(draws.mean(axis=0) - expected) <= 5 * error + 2e-6).all(), part
 
 
-def test_one_ranking_term_by_term() -> None:
-    rng = np.random.default_rng(0)
+def drawn_ranking(scores: np.ndarray, k: int, *, seed: int, step: int) -> list[int]:
+    """The first k documents of the ranking that PLRank draws for the first query in a step."""
+    noise = np.empty(GROUP)
+    fill_long_tailed(noise, True, np.uint64(seed), step, 0, POLICY_STREAM)
+    noisy_scores = scores + noise[: scores.size]
+    return list(np.argsort(-noisy_scores, kind="stable")[:k])
+
+
+def chances_by_rank(scores: np.ndarray, ranking: list[int]) -> np.ndarray:
+    """Row x: the chance of each document at rank x, e^f over that of the documents left there."""
+    chances = np.zeros((len(ranking), scores.size))
+    for x in range(len(ranking)):
+        left = np.setdiff1d(np.arange(scores.size), ranking[:x])
+        chances[x, left] = special.softmax(scores[left])
+    return chances
+
+
+SCORES_OF_NINE = {
+    "near": np.random.default_rng(1).normal(size=9),
+    "far": 30 * np.random.default_rng(2).normal(size=9),
+    # Further apart than the exponent range: the sums there are those of a shorter list.
+    "very far": np.array([2e6, 1e6, 1e6, -1e6, 3.0, 2.0, 1.0, 0.0, -3e6]),
+}
+
+
+@pytest.mark.parametrize("scores", SCORES_OF_NINE.values(), ids=SCORES_OF_NINE)
+def test_one_ranking_term_by_term(scores: np.ndarray) -> None:
     n, k = 9, 4
-    gains, weights = rng.random(n), discount_values(k, "log2")
-    # Apart by more than the exponent range in the last: the sums there are those of a shorter list.
-    for f in (
-        rng.normal(size=n),
-        30 * rng.normal(size=n),
-        np.array([2e6, 1e6, 1e6, -1e6, 3.0, 2.0, 1.0, 0.0, -3e6]),
-    ):
-        noise = np.empty(GROUP)
-        fill_long_tailed(noise, True, np.uint64(1), 7, 0, POLICY_STREAM)
-        order = np.argsort(-(f + noise[:n]), kind="stable")[:k]
-        grad, hess, values = estimates(f, gains, weights, 7, 1)
-        reward = np.append(np.cumsum((weights * gains[order])[::-1])[::-1], 0.0)
-        left = [[d for d in range(n) if d not in order[:x]] for x in range(k)]
-        chance = np.array(
-            [
-                [special.softmax(f[rest])[rest.index(d)] if d in rest else 0.0 for d in range(n)]
-                for rest in left
-            ]
-        )
-        for d in range(n):
-            drawn = d in order
-            rank = list(order).index(d) if drawn else k - 1
-            ahead = reward[rank + 1] if drawn else 0.0
-            q = chance[: rank + 1, d]
-            terms = gains[d] * weights[: rank + 1] - reward[: rank + 1]
-            assert -grad[d] == pytest.approx(ahead + q @ terms, rel=1e-9, abs=1e-9)
-            second = (ahead + q @ terms) * (drawn - q.sum()) + q @ terms - (q**2) @ terms
-            assert -hess[d] == pytest.approx(second, rel=1e-9, abs=1e-9)
-        assert -values[0] == pytest.approx(reward[0])
+    gains = np.random.default_rng(0).random(n)
+    weights = discount_values(k, "log2")
+    ranking = drawn_ranking(scores, k, seed=1, step=7)
+    earned = weights * gains[ranking]
+    reward = np.append(np.cumsum(earned[::-1])[::-1], 0.0)  # R_x, from rank x on
+    chances = chances_by_rank(scores, ranking)
+
+    grad, hess, values = estimates(scores, gains, weights, 7, 1)
+
+    assert -values[0] == pytest.approx(reward[0])
+    for d in range(n):
+        is_drawn = d in ranking
+        rank = ranking.index(d) if is_drawn else k - 1
+        later_reward = reward[rank + 1] if is_drawn else 0.0  # P_d
+        q = chances[: rank + 1, d]
+        terms = gains[d] * weights[: rank + 1] - reward[: rank + 1]
+        first = later_reward + q @ terms  # P_d + A_d
+        second = first * (is_drawn - q.sum()) + q @ terms - (q**2) @ terms
+        assert -grad[d] == pytest.approx(first, rel=1e-9, abs=1e-9)
+        assert -hess[d] == pytest.approx(second, rel=1e-9, abs=1e-9)
 
 
 def test_hessians_bound_the_step_of_plrank() -> None:

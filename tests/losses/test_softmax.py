@@ -53,8 +53,8 @@ def expected(scores: np.ndarray, phi: np.ndarray, hessian: str) -> tuple[np.ndar
     ],
 )
 def test_it_is_what_the_papers_say(text: str, target: np.ndarray, hessian: str) -> None:
-    name, _, rest = text.rstrip(")").partition("(")
-    subject = loss(f"{name}({rest + ',' if rest else ''}hessian={hessian})")
+    name, _, options = text.rstrip(")").partition("(")
+    subject = loss(f"{name}({options + ',' if options else ''}hessian={hessian})")
     objective = subject.bind(LABELS, [0, 6], seed=3)
     phi = target / target.sum()
     for kind, tolerance in ((np.float64, 1e-12), (np.float32, 1e-5)):
@@ -84,11 +84,11 @@ def test_neumann_stays_finite_as_one_document_takes_all(lead: float, kind: type)
     phi /= phi.sum()
     # The limit: the others see a softmax among themselves, q, and all their rho vanish.
     q = special.softmax([0.0, -0.5, 0.25])
-    others = np.array([0, 2, 3])
+    losers = np.array([0, 2, 3])
     first = 1 - phi[1]
-    second = -phi[others].sum()
+    second = -phi[losers].sum()
     np.testing.assert_allclose(
-        grad[others], -phi[others] + q * first + q * second, rtol=1e-5, atol=1e-6
+        grad[losers], -phi[losers] + q * first + q * second, rtol=1e-5, atol=1e-6
     )
     assert grad[1] == pytest.approx(first + second + (q * first).sum(), abs=1e-5)
     assert np.isfinite(hess).all()
@@ -172,10 +172,12 @@ def test_propensities_divide_what_a_label_earns(
     text: str, earned: np.ndarray, rest: np.ndarray
 ) -> None:
     # A second query, with one label of 3: the constant is the mean of what the labels of both earn.
-    other = {"listnet": 3.0, "listnet(target=softmax)": np.exp(3) - 1}.get(text, 7.0)
+    earned_by_second_query = {"listnet": 3.0, "listnet(target=softmax)": np.exp(3) - 1}.get(
+        text, 7.0
+    )
     objective = loss(text).bind([*LABELS, 3, 0], [0, 6, 8], propensities=[*SEEN, 0.5, 0.5])
     rho, t = special.softmax(SCORES), earned / SEEN + rest
-    constant = (earned.sum() + other) / 2
+    constant = (earned.sum() + earned_by_second_query) / 2
     grad, hess = objective.gradients([*SCORES, 0, 0])
     np.testing.assert_allclose(grad[:6], (t.sum() * rho - t) / constant, rtol=1e-12)
     np.testing.assert_allclose(hess[:6], t.sum() * rho * (1 - rho) / constant, rtol=1e-12)
@@ -187,10 +189,10 @@ def test_propensities_divide_what_a_label_earns(
 def test_tight_gamma_with_propensities_is_the_minimum() -> None:
     earned = (2**LABELS - 1) / SEEN
     cost = -special.log_softmax(SCORES)
-    taken = np.argmin(
+    threshold = np.argmin(
         [(earned @ cost + cost[cost <= c].sum()) / (earned.sum() + (cost <= c).sum()) for c in cost]
     )
-    t = earned + (cost <= cost[taken])
+    t = earned + (cost <= cost[threshold])
     assert t @ cost / t.sum() == pytest.approx(lowest(SCORES, earned), rel=1e-8)
     value = loss("xendcg", gamma="tight").bind(LABELS, [0, 6], propensities=SEEN).values(SCORES)[0]
     assert value == pytest.approx(t @ cost / (2**LABELS - 1).sum(), rel=1e-8)
@@ -227,8 +229,10 @@ def patterns(relevance: np.ndarray, propensities: np.ndarray) -> tuple[np.ndarra
     """Every set of documents that a user may look at: the labels they leave, and the
     probability.
     """
-    seen = np.array(list(itertools.product([False, True], repeat=relevance.size)))
-    return seen * relevance, np.where(seen, propensities, 1 - propensities).prod(axis=1)
+    is_examined = np.array(list(itertools.product([False, True], repeat=relevance.size)))
+    return is_examined * relevance, np.where(is_examined, propensities, 1 - propensities).prod(
+        axis=1
+    )
 
 
 EXPECTED = ["listnet", "listnet(target=softmax)", "xendcg", "xendcg(gamma=1)", "xendcg(gamma=0.3)"]
@@ -246,7 +250,7 @@ def test_expected_over_clicks_is_the_gradient_of_the_relevance(
     y, subject = np.array(relevance, float), loss(name, hessian=hessian)
     for propensities in (rng.uniform(1e-3, 1, 5), 1 / np.arange(1, 6), np.full(5, 0.01)):
         scores = rng.normal(size=5) * 2
-        found = np.zeros((2, 5))
+        expectation = np.zeros((2, 5))
         value = 0.0
         for labels, chance in zip(*patterns(y, propensities), strict=True):
             # A second list fixes the mean of what labels earn in all patterns: its own label makes
@@ -255,18 +259,20 @@ def test_expected_over_clicks_is_the_gradient_of_the_relevance(
             objective = subject.bind(
                 [*labels, spare, 0], [0, 5, 7], propensities=[*propensities, 1, 1]
             )
-            found += chance * np.array(objective.gradients([*scores, 0, 0], step=3))[:, :5]
+            expectation += chance * np.array(objective.gradients([*scores, 0, 0], step=3))[:, :5]
             value += chance * objective.values([*scores, 0, 0], step=3)[0]
         truth = subject.bind([*y, _rest(name, y), 0], [0, 5, 7], propensities=np.ones(7))
         np.testing.assert_allclose(
-            found, np.array(truth.gradients([*scores, 0, 0], step=3))[:, :5], atol=1e-10
+            expectation, np.array(truth.gradients([*scores, 0, 0], step=3))[:, :5], atol=1e-10
         )
         assert value == pytest.approx(truth.values([*scores, 0, 0], step=3)[0], abs=1e-10)
         if y.any():
             # And up to the weight of a query it is the gradient of the loss without propensities.
             plain = subject.bind(y, [0, 5]).gradients(scores, step=3)[0]
             np.testing.assert_allclose(
-                found[0] / np.abs(found[0]).sum(), plain / np.abs(plain).sum(), atol=1e-10
+                expectation[0] / np.abs(expectation[0]).sum(),
+                plain / np.abs(plain).sum(),
+                atol=1e-10,
             )
 
 
@@ -284,10 +290,10 @@ def test_equally_relevant_documents_end_at_equal_scores(name: str) -> None:
     # Examined with probability 1 and .2: every click pattern a list, as often as it happens.
     propensities = np.array([1.0, 0.2, 0.5])
     labels, chance = patterns(np.array([1.0, 1.0, 0.0]), propensities)
-    given = (labels.ravel(), np.arange(0, labels.size + 1, 3), chance)
+    lists = (labels.ravel(), np.arange(0, labels.size + 1, 3), chance)
 
     def end(**told: np.ndarray) -> np.ndarray:
-        objective, scores = loss(name).bind(*given, **told), np.zeros(3)
+        objective, scores = loss(name).bind(*lists, **told), np.zeros(3)
         for step in range(3000):
             grad = (
                 objective.gradients(np.tile(scores, len(labels)), step)[0]

@@ -248,17 +248,21 @@ def test_float32_lanes_agree_with_float64(k: int | None, spread: float) -> None:
 
 def test_the_probabilities_of_float32_lanes_are_as_good_as_float32_can_say() -> None:
     sigma = 0.7
-    own = np.linspace(-7.0, 7.0, kernel.LANES * 500, dtype=np.float32).reshape(-1, kernel.LANES)
-    other = np.array([0.1, -0.4], dtype=np.float32)
+    all_scores = np.linspace(-7.0, 7.0, kernel.LANES * 500, dtype=np.float32).reshape(
+        -1, kernel.LANES
+    )
+    opponents = np.array([0.1, -0.4], dtype=np.float32)
     nowhere = np.full(kernel.LANES, -1, dtype=np.int32)
-    for scores in own:
+    for scores in all_scores:
         beaten, density = np.empty((2, 2 * kernel.LANES), dtype=np.float32)
         kernel.contests(
-            kernel.Block(other, scores, nowhere, sigma, False, 0.0, beaten, density, *[other] * 5),
+            kernel.Block(
+                opponents, scores, nowhere, sigma, False, 0.0, beaten, density, *[opponents] * 5
+            ),
             0,
             2,
         )
-        x = ((other[:, np.newaxis].astype(np.float64) - scores) / (2 * sigma)).ravel()
+        x = ((opponents[:, np.newaxis].astype(np.float64) - scores) / (2 * sigma)).ravel()
         np.testing.assert_allclose(beaten, special.erfc(-x) / 2, rtol=0, atol=2.5e-7)
         height = 1 / (2 * sigma * np.sqrt(np.pi))
         np.testing.assert_allclose(density, height * np.exp(-x * x), rtol=4e-6, atol=2e-11)
@@ -305,10 +309,10 @@ def test_many_documents_with_a_gain_keep_the_gradient_and_the_bound(k: int | Non
     rng = np.random.default_rng(5)
     scores = (2.0 * rng.standard_normal(n)).astype(np.float32)
     labels = rng.integers(1, 5, n)
-    more = loss("softrank", k=k, sigma=0.3).bind(labels, [0, n])
-    grad, hess = more.gradients(scores)
+    objective = loss("softrank", k=k, sigma=0.3).bind(labels, [0, n])
+    grad, hess = objective.gradients(scores)
     assert (np.abs(grad) <= 0.3 * hess * (1 + 1e-5) + 1e-9).all()
-    wide, _ = more.gradients(scores.astype(np.float64))
+    wide, _ = objective.gradients(scores.astype(np.float64))
     np.testing.assert_allclose(grad, wide, rtol=1e-4, atol=1e-6)
     assert abs(wide.sum()) < 1e-9
 
@@ -352,13 +356,17 @@ def test_sampling_is_stochasticrank_without_its_shift_and_acceleration(k: int | 
     assert subject.is_random
     assert not subject.gradient_is_derivative
     objective = subject.bind(labels, [0, 12, 20], weights=[2.0, 1.0], seed=4)
-    same = StochasticRank(metric=NDCG(k=k), sigma=0.7, mu=0.0, sfa=False, samples=3).bind(
+    stochasticrank = StochasticRank(metric=NDCG(k=k), sigma=0.7, mu=0.0, sfa=False, samples=3).bind(
         labels, [0, 12, 20], weights=[2.0, 1.0], seed=4
     )
-    for mine, theirs in zip(objective.gradients(scores, 2), same.gradients(scores, 2), strict=True):
+    for mine, theirs in zip(
+        objective.gradients(scores, 2), stochasticrank.gradients(scores, 2), strict=True
+    ):
         np.testing.assert_array_equal(mine, theirs)
     np.testing.assert_allclose(
-        objective.values(scores, 2), np.array([2.0, 1.0]) + same.values(scores, 2), rtol=1e-12
+        objective.values(scores, 2),
+        np.array([2.0, 1.0]) + stochasticrank.values(scores, 2),
+        rtol=1e-12,
     )
 
 

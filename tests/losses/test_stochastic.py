@@ -60,16 +60,16 @@ def terms_by_brute_force(
     """The terms of each document's estimate (a row), each jump the difference of two evaluations of
     the metric.
     """
-    judge = subject.metric
-    assert isinstance(judge, Metric)
+    smoothed = subject.metric
+    assert isinstance(smoothed, Metric)
     n, sigma, mu = z.size, subject.sigma, subject._shift_by_label
     t = z + sigma * (e - mu * y)
     if isinstance(subject, Reinforce):
-        gap = worth(judge, z[np.newaxis], y) - worth(judge, t[np.newaxis], y)
+        gap = worth(smoothed, z[np.newaxis], y) - worth(smoothed, t[np.newaxis], y)
         return (gap * e / sigma)[:, np.newaxis]
     points = (
         np.zeros((n, 1))
-        if judge.name == "dcg-rr"
+        if smoothed.name == "dcg-rr"
         else np.array([np.delete(t, j) for j in range(n)])
     )
     sides = []
@@ -78,7 +78,9 @@ def terms_by_brute_force(
         for j in range(n):
             placed[j, :, j] = points[j] + side * 1e-9
         sides.append(
-            -worth(judge, placed.reshape(-1, n), y).reshape(points.shape) if points.size else points
+            -worth(smoothed, placed.reshape(-1, n), y).reshape(points.shape)
+            if points.size
+            else points
         )
     return (
         (sides[0] - sides[1])
@@ -97,13 +99,15 @@ def by_brute_force(
     ]
     g = np.mean([terms.sum(axis=1) for terms in draws], axis=0)
     mass = np.mean([np.abs(terms).sum(axis=1) for terms in draws], axis=0)
-    taken = np.zeros_like(z)
+    taken_off = np.zeros_like(z)
     if subject.accelerates:
         along = z - z.mean() if subject.ignores_shifts else z
         u = along / (np.linalg.norm(along) + subject.nu)
-        taken = (g @ u) * u
-    hess = (mass + np.abs(taken)) / subject.sigma if subject.follows_curvature else np.ones_like(z)
-    return g - taken, hess
+        taken_off = (g @ u) * u
+    hess = (
+        (mass + np.abs(taken_off)) / subject.sigma if subject.follows_curvature else np.ones_like(z)
+    )
+    return g - taken_off, hess
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -118,8 +122,8 @@ def test_a_draw_is_what_the_theorem_says(name: str, estimate: str) -> None:
     ]
     if not name.startswith("dcg-rr"):
         options.append({"mu": 0.7})
-    for n, chosen in itertools.product((1, 2, 5, 12, 40), options):
-        subject = loss(estimate, metric=name, **chosen)
+    for n, parameters in itertools.product((1, 2, 5, 12, 40), options):
+        subject = loss(estimate, metric=name, **parameters)
         assert isinstance(subject, SmoothedLoss)
         z, y = rng.normal(size=n), rng.integers(0, 4, n).astype(float)
         y[0] = 3.0
@@ -133,10 +137,10 @@ def test_a_draw_is_what_the_theorem_says(name: str, estimate: str) -> None:
             z + subject.sigma * (noise(n, 9, 4, 0, s) - subject._shift_by_label * y)
             for s in range(subject.samples)
         ]
-        judge = subject.metric
-        assert isinstance(judge, Metric)
+        smoothed = subject.metric
+        assert isinstance(smoothed, Metric)
         assert objective.values(z, 4)[0] == pytest.approx(
-            -worth(judge, np.array(drawn), y).mean(), abs=1e-13
+            -worth(smoothed, np.array(drawn), y).mean(), abs=1e-13
         )
 
 
@@ -153,10 +157,10 @@ def jumps_by_removal(
     order = np.argsort(-t, kind="stable")
     grad = np.zeros_like(z)
     for j in range(z.size):
-        others = order[order != j]
-        reach = np.append(1.0, np.cumprod(1 - gains[others])[:-1]) if subject.stops else 1.0
-        jumps = reach * (gains[j] - gains[others]) * drops[: others.size]
-        grad[j] = -(jumps * stats.norm.pdf((t[others] - z[j]) / sigma)).sum() / sigma
+        opponents = order[order != j]
+        reach = np.append(1.0, np.cumprod(1 - gains[opponents])[:-1]) if subject.stops else 1.0
+        jumps = reach * (gains[j] - gains[opponents]) * drops[: opponents.size]
+        grad[j] = -(jumps * stats.norm.pdf((t[opponents] - z[j]) / sigma)).sum() / sigma
     return grad
 
 
@@ -220,20 +224,19 @@ def expected_value(name: str, x: np.ndarray, y: np.ndarray) -> float:
     subject = metric(name)
     n = x.size
     if isinstance(subject, DCGRR):
-        gains, shown = subject.document_values(y), special.ndtr(x)
+        gains, chances_to_be_shown = subject.document_values(y), special.ndtr(x)
         before, total = np.array([1.0]), 0.0
         for i in range(n):
             ranks = np.arange(1, before.size + 1)
-            total += gains[i] * shown[i] * (before / ranks)[: subject.k].sum()
-            before = np.convolve(before, [1 - shown[i], shown[i]])
+            total += gains[i] * chances_to_be_shown[i] * (before / ranks)[: subject.k].sum()
+            before = np.convolve(before, [1 - chances_to_be_shown[i], chances_to_be_shown[i]])
         return float(total)
     gains, weights = reader_parts(subject, y, np.array([0, n]))
     passed = 1 - gains if subject.stops else np.ones(n)
     total = 0.0
     for i in np.flatnonzero(gains):
-        t = np.linspace(
-            x[i] - 9, x[i] + 9, 181
-        )  # the trapezoid rule is exact to the last digit for such functions
+        # The trapezoid rule is exact to the last digit for such functions.
+        t = np.linspace(x[i] - 9, x[i] + 9, 181)
         ranks = np.zeros((n, t.size))
         ranks[0] = 1.0
         for j in range(n):
@@ -241,7 +244,8 @@ def expected_value(name: str, x: np.ndarray, y: np.ndarray) -> float:
                 above = special.ndtr(x[j] - t)
                 ranks[1:] = (1 - above) * ranks[1:] + passed[j] * above * ranks[:-1]
                 ranks[0] *= 1 - above
-        total += gains[i] * (weights @ ranks @ stats.norm.pdf(t - x[i])) * (t[1] - t[0])
+        expected_weight = (weights @ ranks @ stats.norm.pdf(t - x[i])) * (t[1] - t[0])
+        total += gains[i] * expected_weight
     return float(total)
 
 
@@ -253,16 +257,12 @@ def exact_derivative(
     """
     h = 1e-4
     steps = np.eye(z.size) * h
-    return np.array(
-        [
-            (
-                expected_value(name, (z - d) / sigma - mu * y, y)
-                - expected_value(name, (z + d) / sigma - mu * y, y)
-            )
-            / (2 * h)
-            for d in steps
-        ]
-    )
+    derivative = []
+    for step in steps:
+        below = expected_value(name, (z - step) / sigma - mu * y, y)
+        above = expected_value(name, (z + step) / sigma - mu * y, y)
+        derivative.append((below - above) / (2 * h))
+    return np.array(derivative)
 
 
 def copies(
@@ -528,18 +528,18 @@ def native_sums(values: np.ndarray, scores: np.ndarray, k: int) -> np.ndarray:
 
 @njit
 def native_moved(values: np.ndarray, sums: np.ndarray, document: int, place: int, k: int) -> float:
-    own = values[document] / math.log2(2 + place) if place < k else 0.0
+    value_of_document = values[document] / math.log2(2 + place) if place < k else 0.0
     n = values.size
     if place <= document:
-        others = (
+        value_of_opponents = (
             sums[0, place]
             + (sums[1, document] - sums[1, place])
             + (sums[0, n] - sums[0, document + 1])
         )
     else:
         between = sums[2, place + 1] - sums[2, document + 1]
-        others = sums[0, document] + between + (sums[0, n] - sums[0, place + 1])
-    return (own + others) / sums[3, 0]
+        value_of_opponents = sums[0, document] + between + (sums[0, n] - sums[0, place + 1])
+    return (value_of_document + value_of_opponents) / sums[3, 0]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -594,13 +594,13 @@ class RankBiasedPrecision(ScaleFreeMetric):
     def moved(
         self, values: np.ndarray, sums: np.ndarray, document: int, place: int, k: int
     ) -> float:
-        total, own = sums[-1], values[document]
+        total, value = sums[-1], values[document]
         here = sums[document + 1] - sums[document]
         if place <= document:
             change = (sums[document] - sums[place]) * (0.8 - 1)
         else:
             change = (sums[place + 1] - sums[document + 1]) * (1 / 0.8 - 1)
-        return 0.2 * (total - here + change + own * 0.8**place)
+        return 0.2 * (total - here + change + value * 0.8**place)
 
 
 def test_a_users_metric_is_estimated_without_bias() -> None:
@@ -654,8 +654,8 @@ def test_a_users_selection() -> None:
         z, scale=0.5
     )  # the documents are independent: nothing is random
     np.testing.assert_allclose(objective.gradients(z, 3)[0], expected, rtol=1e-12)
-    shown = z + 0.5 * noise(3, 0, 3) > 0
-    assert objective.values(z, 3)[0] == -np.sign(y - 0.5)[shown].sum()
+    is_shown = z + 0.5 * noise(3, 0, 3) > 0
+    assert objective.values(z, 3)[0] == -np.sign(y - 0.5)[is_shown].sum()
 
 
 def test_a_loss_is_as_hashable_comparable_and_printable_as_its_metric() -> None:
@@ -735,9 +735,9 @@ def test_sigma_is_the_unit_of_the_scores(name: str) -> None:
 def test_names_and_defaults() -> None:
     assert REGISTRY["stochasticrank"] is StochasticRank
     assert REGISTRY["reinforce"] is Reinforce
-    given = loss("stochasticrank", metric="ndcg@10", sigma=1.0, mu=0.1, nu=1e-2, samples=1)
-    assert given == StochasticRank(mu=0.1)
-    same_gradients(given, StochasticRank())
+    stochasticrank = loss("stochasticrank", metric="ndcg@10", sigma=1.0, mu=0.1, nu=1e-2, samples=1)
+    assert stochasticrank == StochasticRank(mu=0.1)
+    same_gradients(stochasticrank, StochasticRank())
     assert StochasticRank(metric="dcg-rr")._shift_by_label == 0
     assert StochasticRank(metric="ndcg(ties=expected)")._shift_by_label == 0
     assert StochasticRank(metric=NDCG(k=5)) == StochasticRank(metric="ndcg@5")
@@ -866,10 +866,10 @@ def test_noise_is_normal_and_unrelated() -> None:
 @pytest.mark.uncompiled
 def test_the_first_documents_are_found_in_order() -> None:
     rng = np.random.default_rng(8)
-    for n, wanted in itertools.product(
+    for n, n_first in itertools.product(
         (1, 5, 33, 100, 257, 1000), (1, 2, 11, 16, 17, 40, 300, 1000)
     ):
-        if wanted > n:
+        if n_first > n:
             continue
         for t in (
             rng.normal(size=n),
@@ -881,7 +881,7 @@ def test_the_first_documents_are_found_in_order() -> None:
             padded = np.append(np.asarray(t, dtype=float), np.zeros(32))
             top = np.full(n + 32, -1, np.int32)
             scratch = np.empty(n + 32), np.empty(n + 32, np.int32), np.empty(n + 32, np.int32)
-            first_documents(padded, n, wanted, *scratch, top)
+            first_documents(padded, n, n_first, *scratch, top)
             np.testing.assert_array_equal(
-                top[:wanted], np.argsort(-np.asarray(t), kind="stable")[:wanted]
+                top[:n_first], np.argsort(-np.asarray(t), kind="stable")[:n_first]
             )

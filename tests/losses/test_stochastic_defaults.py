@@ -13,7 +13,7 @@ import tautrank as tr
 from tautrank.data import Splits
 
 FOLDS = 5
-JUDGE = tr.metric("ndcg@5")
+NDCG_5 = tr.metric("ndcg@5")
 
 
 def folds(data: str, folder: Path) -> list[Splits]:
@@ -28,19 +28,19 @@ def folds(data: str, folder: Path) -> list[Splits]:
 
 def validation(loss: str, splits: list[Splits]) -> np.ndarray:
     """NDCG@5 of every validation query of all folds, after the trees that are best for its fold."""
-    found = []
+    values_of_folds = []
     for fold in splits:
         valid = fold.valid
         assert valid is not None
         trees = {"n_estimators": 100, "learning_rate": 0.1, "early_stopping_rounds": None}
-        ranker = tr.Ranker(loss=loss, metric=JUDGE, verbose=0, n_jobs=1, **trees).fit(
+        ranker = tr.Ranker(loss=loss, metric=NDCG_5, verbose=0, n_jobs=1, **trees).fit(
             fold.train, valid
         )
         scores = ranker.model_.booster.predict(
             valid.X, raw_score=True, num_iteration=ranker.best_iteration_
         )
-        found.append(JUDGE.per_query(scores, valid.labels, valid.offsets))
-    values = np.concatenate(found)
+        values_of_folds.append(NDCG_5.per_query(scores, valid))
+    values = np.concatenate(values_of_folds)
     return values[~np.isnan(values)]
 
 

@@ -52,19 +52,19 @@ def test_value_and_gradient_are_those_of_the_objective(
     weights = np.linspace(0.5, 2.0, offsets.size - 1)
     objective = tr.loss(name).bind(y, offsets, weights=weights, seed=5)
     module = tr.torch_loss(name, seed=5, reduction="none")
-    given = {
+    arguments = {
         "offsets": torch.tensor(offsets, device=device),
         "weights": torch.tensor(weights),
         "step": 3,
     }
-    values = module(scores, torch.tensor(y, device=device), **given)
+    values = module(scores, torch.tensor(y, device=device), **arguments)
     values.sum().backward()
-    own = scores.detach().cpu().numpy()
+    scores_in_memory = scores.detach().cpu().numpy()
     tolerance = TOLERANCE[kind]
     np.testing.assert_allclose(
-        values.detach().cpu(), objective.values(own, 3), rtol=tolerance, atol=tolerance
+        values.detach().cpu(), objective.values(scores_in_memory, 3), rtol=tolerance, atol=tolerance
     )
-    expected = objective.gradients(own, 3)[0]
+    expected = objective.gradients(scores_in_memory, 3)[0]
     np.testing.assert_allclose(
         scores.grad.cpu(), expected, rtol=tolerance, atol=tolerance * np.abs(expected).max()
     )
@@ -84,11 +84,11 @@ def test_padding_changes_nothing(name: str, device: str) -> None:
         labels = np.full_like(wide, fill)
         mask = np.arange(wide.shape[1]) < sizes[:, None]
         wide[mask], labels[mask] = s, y
-        for how in ({"mask": torch.tensor(mask)}, {"lengths": torch.tensor(sizes)}):
+        for division in ({"mask": torch.tensor(mask)}, {"lengths": torch.tensor(sizes)}):
             padded = torch.tensor(wide, device=device, requires_grad=True)
-            same = module(padded, torch.tensor(labels, device=device), step=1, **how)
-            same.backward()
-            assert float(same.detach()) == float(value.detach())
+            padded_value = module(padded, torch.tensor(labels, device=device), step=1, **division)
+            padded_value.backward()
+            assert float(padded_value.detach()) == float(value.detach())
             assert torch.equal(padded.grad.cpu()[torch.tensor(mask)], flat.grad.cpu())
             assert not padded.grad.cpu()[~torch.tensor(mask)].any()
 
@@ -101,16 +101,16 @@ def test_holes_in_a_mask_are_no_documents() -> None:
 
 
 def test_the_mean_is_over_lists() -> None:
-    s, y, offsets = (torch.tensor(each) for each in _lists())
-    each = tr.torch_loss("listnet", reduction="none")(s, y, offsets=offsets)
+    s, y, offsets = (torch.tensor(values) for values in _lists())
+    values = tr.torch_loss("listnet", reduction="none")(s, y, offsets=offsets)
     assert float(tr.torch_loss("listnet")(s, y, offsets=offsets)) == pytest.approx(
-        float(each.mean())
+        float(values.mean())
     )
     assert float(tr.torch_loss("listnet", reduction="sum")(s, y, offsets=offsets)) == pytest.approx(
-        float(each.sum())
+        float(values.sum())
     )
     sizes = offsets.diff()
-    assert torch.equal(tr.torch_loss("listnet", reduction="none")(s, y, lengths=sizes), each)
+    assert torch.equal(tr.torch_loss("listnet", reduction="none")(s, y, lengths=sizes), values)
 
 
 def test_one_list_needs_no_division() -> None:
@@ -136,7 +136,7 @@ def test_gradients_flow_into_a_network_and_training_lowers_the_loss() -> None:
 
 
 def test_random_losses_draw_anew_in_training_only_and_resume() -> None:
-    s, y, offsets = (torch.tensor(each) for each in _lists())
+    s, y, offsets = (torch.tensor(array) for array in _lists())
     module = tr.torch_loss("stochasticrank", seed=3)
     course = [float(module(s, y, offsets=offsets)) for _ in range(3)]
     assert len(set(course)) == 3
@@ -153,12 +153,12 @@ def test_half_precision_is_computed_in_float32(kind: torch.dtype) -> None:
     half = torch.tensor(s, dtype=kind, requires_grad=True)
     value = tr.torch_loss("lambdarank")(half, torch.tensor(y), offsets=torch.tensor(offsets))
     value.backward()
-    whole = half.detach().float().requires_grad_()
-    exact = tr.torch_loss("lambdarank")(whole, torch.tensor(y), offsets=torch.tensor(offsets))
+    single = half.detach().float().requires_grad_()
+    exact = tr.torch_loss("lambdarank")(single, torch.tensor(y), offsets=torch.tensor(offsets))
     exact.backward()
     assert value.dtype == torch.float32
     assert float(value) == float(exact)
-    assert torch.equal(half.grad, whole.grad.to(kind))
+    assert torch.equal(half.grad, single.grad.to(kind))
 
 
 def test_a_network_under_autocast_gets_gradients() -> None:
@@ -167,19 +167,19 @@ def test_a_network_under_autocast_gets_gradients() -> None:
     """
     torch.manual_seed(0)
     network, x, y = torch.nn.Linear(5, 1), torch.randn(4, 9, 5), torch.randint(0, 3, (4, 9))
-    found = []
+    gradients = []
     for enabled in (True, False):
         network.zero_grad()
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
             value = tr.torch_loss("lambdarank")(network(x).squeeze(-1), y)
         value.backward()
         assert value.dtype == network.weight.grad.dtype == torch.float32
-        found.append(network.weight.grad.clone())
-    torch.testing.assert_close(found[0], found[1], rtol=0.1, atol=0.01)
+        gradients.append(network.weight.grad.clone())
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=0.1, atol=0.01)
 
 
 def test_autocast_changes_nothing() -> None:
-    s, y, offsets = (torch.tensor(each) for each in _lists())
+    s, y, offsets = (torch.tensor(array) for array in _lists())
     module = tr.torch_loss("lambdarank")
     with torch.autocast("cpu", dtype=torch.bfloat16):
         inside = module(s, y, offsets=offsets)
@@ -229,8 +229,8 @@ def test_lists_and_arrays_divide_as_tensors_do() -> None:
     )
     module, mask = tr.torch_loss("lambdarank"), [[True, True, True], [True, True, False]]
     expected = module(scores, labels, mask=torch.tensor(mask), weights=torch.tensor([1.0, 2.0]))
-    for how in ({"mask": mask}, {"lengths": [3, 2]}, {"lengths": np.array([3, 2])}):
-        assert float(module(scores, labels, **how, weights=[1.0, 2.0])) == float(expected)
+    for division in ({"mask": mask}, {"lengths": [3, 2]}, {"lengths": np.array([3, 2])}):
+        assert float(module(scores, labels, **division, weights=[1.0, 2.0])) == float(expected)
     flat = scores[torch.tensor(mask)], labels[torch.tensor(mask)]
     assert float(module(*flat, offsets=[0, 3, 5], weights=[1.0, 2.0])) == pytest.approx(
         float(expected)
@@ -263,8 +263,8 @@ def _train_in_a_process(
         "gloo", init_method=f"file://{address}", rank=rank, world_size=2
     )
     network = torch.nn.parallel.DistributedDataParallel(_linear())
-    own = {name: torch.tensor(values[rank]) for name, values in given.items()}
-    value = tr.torch_loss("lambdarank", seed=rank)(network(own["x"]).squeeze(-1), own["y"])
+    tensors = {name: torch.tensor(values[rank]) for name, values in given.items()}
+    value = tr.torch_loss("lambdarank", seed=rank)(network(tensors["x"]).squeeze(-1), tensors["y"])
     value.backward()
     answers.put((rank, network.module.weight.grad.numpy().copy()))  # type: ignore[attr-defined]
     torch.distributed.barrier()
@@ -283,7 +283,7 @@ def test_two_processes_average_their_gradients(tmp_path) -> None:
     if not torch.distributed.is_available():
         pytest.skip("this PyTorch has no torch.distributed")
     rng = np.random.default_rng(0)
-    given = {
+    arrays = {
         "x": rng.normal(size=(2, 4, 6, 3)).astype(np.float32),
         "y": rng.integers(0, 3, (2, 4, 6)),
     }
@@ -292,18 +292,20 @@ def test_two_processes_average_their_gradients(tmp_path) -> None:
     workers = [
         context.Process(
             target=_train_in_a_process,
-            args=(rank, str(tmp_path / "meet"), given, answers),
+            args=(rank, str(tmp_path / "meet"), arrays, answers),
             daemon=True,
         )
         for rank in range(2)
     ]
     for worker in workers:
         worker.start()
-    found = dict(answers.get(timeout=300) for _ in workers)
+    gradients = dict(answers.get(timeout=300) for _ in workers)
     for worker in workers:
         worker.join(60)
     network = _linear()
-    x, y = (torch.tensor(given[name]).flatten(0, 1) for name in ("x", "y"))
+    x, y = (torch.tensor(arrays[name]).flatten(0, 1) for name in ("x", "y"))
     tr.torch_loss("lambdarank")(network(x).squeeze(-1), y).backward()
     for rank in range(2):
-        np.testing.assert_allclose(found[rank], network.weight.grad.numpy(), rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(
+            gradients[rank], network.weight.grad.numpy(), rtol=1e-5, atol=1e-7
+        )

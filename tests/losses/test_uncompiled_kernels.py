@@ -25,9 +25,9 @@ class OwnReciprocalRank(ScaleFreeMetric):
         return np.flatnonzero(values > 0)
 
     def moved(self, values, sums, document, place, k):
-        others = sums[sums != document]
+        other_sums = sums[sums != document]
         # Whoever stood behind the document moves up, whoever is behind its new place moves down.
-        ranks = others - (others > document)
+        ranks = other_sums - (other_sums > document)
         ranks = ranks + (ranks >= place)
         if values[document] > 0:
             ranks = np.append(ranks, place)
@@ -78,17 +78,20 @@ def lists(dtype):
 
 def results(name: str) -> dict[str, np.ndarray]:
     """What a loss gives in both precisions."""
-    found = {}
-    chosen = (
+    results_by_name = {}
+    subject = (
         tr.loss("stochasticrank", metric=OwnReciprocalRank()) if name == "own" else tr.loss(name)
     )
     for dtype in (np.float32, np.float64):
         scores, labels, offsets = lists(dtype)
-        objective = chosen.bind(labels, offsets, n_jobs=1)
+        objective = subject.bind(labels, offsets, n_jobs=1)
         grad, hess = objective.gradients(scores, step=2)
-        found[f"grad {dtype.__name__}"], found[f"hess {dtype.__name__}"] = grad, hess
-        found[f"values {dtype.__name__}"] = objective.values(scores, step=2)
-    return found
+        results_by_name[f"grad {dtype.__name__}"], results_by_name[f"hess {dtype.__name__}"] = (
+            grad,
+            hess,
+        )
+        results_by_name[f"values {dtype.__name__}"] = objective.values(scores, step=2)
+    return results_by_name
 
 
 CASES = {name: lambda name=name: results(name) for name in [*LOSSES, "own"]}
@@ -107,18 +110,18 @@ def uncompiled(tmp_path_factory):
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("case", CASES)
 def test_compiled_kernels_compute_what_python_does(case, uncompiled):
-    for what, numbers in CASES[case]().items():
-        expected = uncompiled[f"{case}: {what}"]
+    for name, numbers in CASES[case]().items():
+        expected = uncompiled[f"{case}: {name}"]
         precision = (
             2e-5
-            if "float32" in what and "values" not in what
+            if "float32" in name and "values" not in name
             else 1e-7
             if "softrank" in case
             else 1e-11
         )
         scale = 1.0 + np.abs(expected).max(initial=0.0)
         np.testing.assert_allclose(
-            numbers, expected, rtol=precision, atol=precision * scale, err_msg=what
+            numbers, expected, rtol=precision, atol=precision * scale, err_msg=name
         )
 
 

@@ -251,22 +251,22 @@ def test_evaluation_refuses_and_writes(tmp_path):
         evaluate([], *lists)
     with pytest.raises(DataError, match=r"^qids: found 3 ids; expected 2, one per query$"):
         evaluate(["mrr"], *lists, qids=[1, 2, 3])
-    found = evaluate(["mrr", "arp"], *lists, qids=["a", "b"])
-    assert (found.mean(0), found.skipped(0)) == (0.5, 1)
-    assert np.isnan(found.standard_error(0))
-    found.write_per_query(tmp_path / "values.csv")
+    evaluation = evaluate(["mrr", "arp"], *lists, qids=["a", "b"])
+    assert (evaluation.mean(0), evaluation.skipped(0)) == (0.5, 1)
+    assert np.isnan(evaluation.standard_error(0))
+    evaluation.write_per_query(tmp_path / "values.csv")
     assert (tmp_path / "values.csv").read_text() == "qid,mrr,arp\na,0.5,2.0\nb,,\n"
-    assert found.to_dict()["metrics"]["mrr"]["standard_error"] is None
+    assert evaluation.to_dict()["metrics"]["mrr"]["standard_error"] is None
 
 
 def test_a_plain_name_finds_a_metric_that_has_options_only_if_it_is_the_only_one():
-    found = evaluate(
+    evaluation = evaluate(
         ["ndcg@1", metric("ndcg@1", gain="linear"), "P@1"], [2.0, 1.0], [0, 1], like="ranx"
     )
-    assert found.mean("P@1") == found.mean("precision@1") == 0
+    assert evaluation.mean("P@1") == evaluation.mean("precision@1") == 0
     for name in ("ndcg", "precision(ties=expected)@1"):
         with pytest.raises(OptionError, match="expected one of ndcg"):
-            found.mean(name)
+            evaluation.mean(name)
     both = evaluate(
         [metric("ndcg@1", ties=ties) for ties in ("best", "expected")], [2.0, 1.0], [0, 1]
     )

@@ -59,11 +59,11 @@ def mrr(ranked, labels, k, relevant=1e-300):
 
 
 def average_precision(ranked, labels, k, relevant=1e-300, reachable=False):
-    total, found = 0.0, 0
+    total, n_relevant_so_far = 0.0, 0
     for r, y in enumerate(ranked, 1):
         if y >= relevant:
-            found += 1
-            total += found / r if r <= k else 0
+            n_relevant_so_far += 1
+            total += n_relevant_so_far / r if r <= k else 0
     n = sum(y >= relevant for y in labels)
     return total / (min(n, k) if reachable else n)
 
@@ -102,11 +102,11 @@ def r_precision(ranked, labels, k, relevant=1e-300):
 def bpref(ranked, labels, k, relevant=1e-300):
     judged = [y for y in labels if y is not None]
     n_relevant, n_others = (sum((y >= relevant) is good for y in judged) for good in (True, False))
-    total, seen = 0.0, 0
+    total, n_above = 0.0, 0
     for y in ranked:
         if y is not None and y >= relevant:
-            total += 1 - min(seen, n_relevant) / min(n_others, n_relevant) if seen else 1
-        seen += y is not None and y < relevant
+            total += 1 - min(n_above, n_relevant) / min(n_others, n_relevant) if n_above else 1
+        n_above += y is not None and y < relevant
     return total / n_relevant
 
 
@@ -241,8 +241,8 @@ OFFSETS = [0, *itertools.accumulate(len(labels) for _, labels in LISTS)]
 
 
 def is_filled(m, is_relevant, labels) -> bool:
-    found = [is_relevant(y) for y in labels]
-    return any(found) and (m.name != "auc" or not all(found))
+    relevant_flags = [is_relevant(y) for y in labels]
+    return any(relevant_flags) and (m.name != "auc" or not all(relevant_flags))
 
 
 def with_cut(text, k):
@@ -326,6 +326,12 @@ def test_empty_policies(text, ties):
     assert np.array_equal(skip[filled], one[filled])
 
 
+def labels_by_score(scores, labels):
+    """The labels of the retrieved documents, the best score first, equal scores in input order."""
+    retrieved = [pair for pair in zip(scores, labels, strict=True) if pair[0] > NOT_RETRIEVED]
+    return [label for _, label in sorted(retrieved, key=lambda pair: -pair[0])]
+
+
 @pytest.mark.parametrize(
     ("text", "definition", "is_filled"),
     [
@@ -337,24 +343,20 @@ def test_empty_policies(text, ties):
 def test_documents_without_a_judgment_against_all_orders(text, definition, is_filled):
     draw = random.Random(3)
     judged = [draw.random() < 0.6 for _ in LABELS]
-    known = [y if flag else None for y, flag in zip(LABELS, judged, strict=True)]
+    judged_labels = [y if flag else None for y, flag in zip(LABELS, judged, strict=True)]
     cut = metric(text).k or math.inf
     expected = {ties: [] for ties in ("worst", "expected", "best", "input")}
     for start, (scores, labels) in zip(OFFSETS, LISTS, strict=False):
-        labels = known[start : start + len(labels)]
-        if not is_filled(labels):
-            values = [math.nan]
-            stable = math.nan
-        else:
+        labels = judged_labels[start : start + len(labels)]
+        values, value_in_input_order = [math.nan], math.nan
+        if is_filled(labels):
             values = [definition(ranked, labels, cut) for ranked in rankings(scores, labels, False)]
-            kept = [pair for pair in zip(scores, labels, strict=True) if pair[0] > NOT_RETRIEVED]
-            stable = definition(
-                [y for _, y in sorted(kept, key=lambda pair: -pair[0])], labels, cut
-            )
+            in_input_order = labels_by_score(scores, labels)
+            value_in_input_order = definition(in_input_order, labels, cut)
         expected["worst"].append(min(values))
         expected["expected"].append(math.fsum(values) / len(values))
         expected["best"].append(max(values))
-        expected["input"].append(stable)
+        expected["input"].append(value_in_input_order)
     for ties, values in expected.items():
         assert_close(
             metric(text, ties=ties).per_query(SCORES, LABELS, OFFSETS, judged=judged), values

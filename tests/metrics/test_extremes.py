@@ -35,42 +35,56 @@ def test_one_long_list_is_finite(name, ties, k):
     assert math.isfinite(spread)
 
 
-def test_one_long_tie_has_its_closed_form():
-    one = np.zeros(N)
-    one[N // 3] = 1
-    tied = np.zeros(N)
-    ranks = np.arange(1, N + 1)
-    harmonic = math.fsum(1 / ranks)
-    # One relevant document, equally likely at every rank.
-    assert value("mrr", tied, one, ties="expected") == pytest.approx(harmonic / N, rel=1e-12)
-    assert value("map", tied, one, ties="expected") == pytest.approx(harmonic / N, rel=1e-12)
-    assert value("err", tied, one, ties="expected") == pytest.approx(harmonic / N / 16, rel=1e-12)
-    assert value("mrr@10", tied, one, ties="expected") == pytest.approx(
-        sum(1 / r for r in range(1, 11)) / N, rel=1e-12
-    )
-    assert value("arp", tied, one, ties="expected") == pytest.approx((N + 1) / 2, rel=1e-12)
-    assert value("ndcg", tied, one, ties="expected") == pytest.approx(
-        math.fsum(1 / np.log2(1 + ranks)) / N, rel=1e-12
-    )
-    assert value("precision@10", tied, one, ties="expected") == pytest.approx(1 / N, rel=1e-12)
-    assert value("success@10", tied, one, ties="expected") == pytest.approx(10 / N, rel=1e-12)
-    assert value("r-precision", tied, one, ties="expected") == pytest.approx(1 / N, rel=1e-12)
-    assert value("rbp", tied, one, ties="expected") == pytest.approx(1 / N, rel=1e-12)
-    assert value("auc", tied, one, ties="expected") == pytest.approx(1 / 2, rel=1e-12)
+RANKS = np.arange(1, N + 1)
+HARMONIC_NUMBER = math.fsum(1 / RANKS)
+# One relevant document among N equals is equally likely at every rank.
+MEANS_OVER_A_LONG_TIE = {
+    "mrr": HARMONIC_NUMBER / N,
+    "mrr@10": math.fsum(1 / RANKS[:10]) / N,
+    "map": HARMONIC_NUMBER / N,
+    "err": HARMONIC_NUMBER / N * (2**1 - 1) / 2**4,
+    "arp": (N + 1) / 2,
+    "ndcg": math.fsum(1 / np.log2(1 + RANKS)) / N,
+    "precision@10": 1 / N,
+    "success@10": 10 / N,
+    "r-precision": 1 / N,
+    "rbp": 1 / N,
+    "auc": 1 / 2,
     # It has nothing above it with the chance 1/N, and then min(n, R)/min(N, R) = 1.
-    assert value("bpref", tied, one, ties="expected") == pytest.approx(1 / N, rel=1e-9)
-    assert value("mrr", tied, one) == 1 / N
-    assert value("mrr", tied, one, ties="best") == 1
-    assert value("mrr", tied, one, ties="input") == 1 / (N // 3 + 1)
-    # Everything relevant: every order is worth the same, a geometric series for err.
-    assert value("map", tied, np.ones(N), ties="expected") == pytest.approx(1, rel=1e-12)
-    stop = 15 / 16
-    assert value("err", tied, np.full(N, 4), ties="expected") == pytest.approx(
-        stop * -math.log(stop) / (1 - stop), rel=1e-12
-    )
-    assert value("err", tied, np.full(N, 1), ties="expected") == pytest.approx(
-        1 / 16 * -math.log(1 / 16) / (15 / 16), rel=1e-12
-    )
+    "bpref": 1 / N,
+}
+
+
+def labels_of_one_relevant():
+    labels = np.zeros(N)
+    labels[N // 3] = 1
+    return labels
+
+
+@pytest.mark.parametrize(("name", "mean"), MEANS_OVER_A_LONG_TIE.items())
+def test_one_long_tie_has_its_closed_form(name, mean):
+    # bpref subtracts numbers near 1.
+    precision = 1e-9 if name == "bpref" else 1e-12
+    tied = value(name, np.zeros(N), labels_of_one_relevant(), ties="expected")
+    assert tied == pytest.approx(mean, rel=precision)
+
+
+@pytest.mark.parametrize(("ties", "rank"), [("worst", N), ("best", 1), ("input", N // 3 + 1)])
+def test_a_long_tie_ranks_its_relevant_document_as_the_policy_says(ties, rank):
+    assert value("mrr", np.zeros(N), labels_of_one_relevant(), ties=ties) == 1 / rank
+
+
+def test_a_long_tie_of_relevant_documents_alone_has_map_1():
+    assert value("map", np.zeros(N), np.ones(N), ties="expected") == pytest.approx(1, rel=1e-12)
+
+
+@pytest.mark.parametrize("label", [1, 4])
+def test_err_of_a_long_tie_of_equal_labels_is_a_logarithm(label):
+    # Every order is worth the same, sum_r stop (1 - stop)^(r - 1) / r.
+    stop = (2**label - 1) / 2**4
+    series = stop * -math.log(stop) / (1 - stop)
+    tied = value("err", np.zeros(N), np.full(N, label), ties="expected")
+    assert tied == pytest.approx(series, rel=1e-12)
 
 
 @pytest.mark.parametrize("relevant", [1, 2, 300, 1999, 2000])

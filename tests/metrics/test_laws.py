@@ -45,23 +45,23 @@ def metrics(draw, names=NAMES, ties=TIES):
         "ties": draw(st.sampled_from(ties)),
         "empty": draw(st.sampled_from(["skip", "zero", "one"])),
     }
-    known = {field.name for field in dataclasses.fields(METRICS[name])}
+    names_of_options = {field.name for field in dataclasses.fields(METRICS[name])}
     number = st.just(0.0) | st.floats(
         1e-200, 1e3
     )  # whose products are no subnormal numbers, which have few digits
     table = st.lists(number, min_size=1, max_size=6)
-    if "gain" in known:
+    if "gain" in names_of_options:
         options["gain"] = draw(st.sampled_from(["exp2", "linear"]) | table.map(sorted).map(tuple))
-    if "discount" in known:
+    if "discount" in names_of_options:
         falling = table.map(lambda values: tuple(sorted([*values, 1.0], reverse=True)))
         options["discount"] = draw(st.sampled_from(["log2", "reciprocal"]) | falling)
-    if "relevant" in known:
+    if "relevant" in names_of_options:
         options["relevant"] = draw(st.none() | st.floats(0.01, 4) | st.integers(1, 4))
-    if "p" in known:
+    if "p" in names_of_options:
         options["p"] = draw(st.floats(0.05, 0.99))
-    if "divide_by" in known:
+    if "divide_by" in names_of_options:
         options["divide_by"] = draw(st.sampled_from(["reachable", METRICS[name].divide_by]))
-    if "max_label" in known:
+    if "max_label" in names_of_options:
         options["max_label"] = draw(st.integers(4, 1000) | st.floats(4, 20))
     return metric(name, **options)
 
@@ -150,8 +150,8 @@ def test_without_ties_all_policies_agree(m, problem):
     labels = fits(m, labels)
     scores = np.random.default_rng(scores.size).permutation(scores.size) - scores.size / 3
     values = [metric(m, ties=ties).per_query(scores, labels, offsets) for ties in TIES]
-    for other in values[1:]:
-        np.testing.assert_array_equal(other, values[0])
+    for values_of_policy in values[1:]:
+        np.testing.assert_array_equal(values_of_policy, values[0])
 
 
 SHARES = [
@@ -202,11 +202,11 @@ def test_mean_is_the_weighted_mean_of_the_queries_kept(m, problem, data):
         if not math.isnan(v)
     ]
     total = sum(w for w, _ in pairs)
-    found = m.mean(scores, labels, offsets, weights=weights)
+    mean = m.mean(scores, labels, offsets, weights=weights)
     if total:
-        close(found, math.fsum(w * v for w, v in pairs) / total)
+        close(mean, math.fsum(w * v for w, v in pairs) / total)
     else:
-        assert math.isnan(found)
+        assert math.isnan(mean)
     unweighted = m.mean(scores, labels, offsets)
     close(unweighted, math.fsum(v for _, v in pairs) / len(pairs) if pairs else math.nan)
     # Equal weights of any size, even ones whose sum overflows, change nothing.

@@ -42,12 +42,12 @@ def test_scattered_rows_are_gathered_as_ranking_data_does(name, ties):
     order = np.array([3, 0, 5, 1, 4, 2])
     m = metric(name, ties=ties)
     scores, labels, qid = np.zeros(6)[order], np.array(LABELS)[order], np.array(QID)[order]
-    said = "qid: rows of 2 queries are scattered \\(the first is qid a\\); gathered, in the order they appear"
-    with pytest.warns(TautrankWarning, match=said):
+    sentence = "qid: rows of 2 queries are scattered \\(the first is qid a\\); gathered, in the order they appear"
+    with pytest.warns(TautrankWarning, match=sentence):
         bound_metric = m.bind(labels, qid=qid)
     expected = m.per_query(np.zeros(6), LABELS, OFFSETS)[[1, 0, 2]]
     np.testing.assert_array_equal(bound_metric.per_query(scores), expected)
-    with pytest.warns(TautrankWarning, match=said):
+    with pytest.warns(TautrankWarning, match=sentence):
         data = tr.RankingData.from_arrays(np.zeros((6, 1)), labels, qid)
     np.testing.assert_array_equal(
         m.per_query(data.in_document_order(scores), data.labels, data.offsets), expected
@@ -55,14 +55,14 @@ def test_scattered_rows_are_gathered_as_ranking_data_does(name, ties):
 
 
 def test_evaluate_gathers_once():
-    with pytest.warns(TautrankWarning) as said:
-        found = tr.evaluate(
+    with pytest.warns(TautrankWarning) as caught:
+        evaluation = tr.evaluate(
             ["mrr", "judged"], SCORES, LABELS, qid=["b", "a", "b", "a", "b", "c"], judged=JUDGED
         )
-    assert len(said) == 1
-    assert found.qids.tolist() == ["b", "a", "c"]
+    assert len(caught) == 1
+    assert evaluation.qids.tolist() == ["b", "a", "c"]
     # b: scores 3, 2, 4 with labels 0, 1, 1; a: 1, 5 with 2, 0; c: one relevant document.
-    np.testing.assert_array_equal(found.values, [[1, 1 / 2, 1], [2 / 3, 1 / 2, 1]])
+    np.testing.assert_array_equal(evaluation.values, [[1, 1 / 2, 1], [2 / 3, 1 / 2, 1]])
 
 
 def test_no_documents():
@@ -118,8 +118,8 @@ def test_errors_about_scattered_rows_name_the_row_given():
 
 def test_an_unjudged_label_is_not_looked_at():
     judged = [True, True, False, True, False, True]
-    for other in (0, 3):
-        labels = np.where(judged, LABELS, other)
+    for label in (0, 3):
+        labels = np.where(judged, LABELS, label)
         np.testing.assert_array_equal(
             metric("bpref").per_query(SCORES, labels, OFFSETS, judged=judged),
             metric("bpref").per_query(SCORES, np.where(judged, LABELS, 0), OFFSETS, judged=judged),

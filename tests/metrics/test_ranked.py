@@ -48,9 +48,9 @@ def test_it_is_the_metric_it_writes_down(own):
     offsets = np.arange(0, 201, 4)
     for ties in ("worst", "best", "input"):
         for k in (None, 2):
-            given, names = {"k": k, "ties": ties, "empty": "zero"}, ("own-ndcg", "ndcg")
+            options, names = {"k": k, "ties": ties, "empty": "zero"}, ("own-ndcg", "ndcg")
             ours, theirs = (
-                tr.metric(name, **given).per_query(np.maximum(scores, -9), labels, offsets)
+                tr.metric(name, **options).per_query(np.maximum(scores, -9), labels, offsets)
                 for name in names
             )
             assert np.allclose(ours, theirs)
@@ -83,16 +83,17 @@ def test_on_the_command_line_and_in_worker_processes(own, capsys):
     one, two = (line.split()[-1] for line in out.splitlines() if '"mean"' in line)
     assert float(one.strip(",")) == pytest.approx(float(two.strip(",")))
     data = tr.simulate.simulate_web_search(30, n_features=16, mean_length=8)
-    how = {
+    options = {
         "losses": ["mse", "xendcg"],
         "metrics": ["own-ndcg@5", "ndcg@5"],
         "repeats": 1,
         "n_estimators": 3,
     }
-    result = tr.compare(*data.split([0.4, 0.3, 0.3]), workers=2, **how)
+    result = tr.compare(*data.split([0.4, 0.3, 0.3]), workers=2, **options)
     cells = result.to_dict()["cells"]
     means = {
-        name: [cell["mean"] for cell in cells if cell["metric"] == name] for name in how["metrics"]
+        name: [cell["mean"] for cell in cells if cell["metric"] == name]
+        for name in options["metrics"]
     }
     assert means["own-ndcg@5"] == pytest.approx(means["ndcg@5"])
     METRICS.pop("own-ndcg")

@@ -26,7 +26,7 @@ def catboost(
     lists: Lists, metric: str, labels: np.ndarray | None = None, **options: object
 ) -> float:
     target = lists.labels if labels is None else labels
-    found = eval_metric(
+    values = eval_metric(
         target.astype(float),
         lists.scores.astype(float),
         metric,
@@ -34,7 +34,7 @@ def catboost(
         thread_count=1,
         **options,
     )
-    return float(found[0])
+    return float(values[0])
 
 
 def single(metric: str, scores: list[float], labels: list[float]) -> float:
@@ -50,8 +50,8 @@ def cut(name: str, k: int | None) -> str:
 
 
 def top(name: str, k: int | None, *options: str) -> str:
-    given = [*options, *([] if k is None else [f"top={k}"])]
-    return f"{name}:{';'.join(given)}" if given else name
+    all_options = [*options, *([] if k is None else [f"top={k}"])]
+    return f"{name}:{';'.join(all_options)}" if all_options else name
 
 
 # --- where conventions coincide ---
@@ -158,8 +158,10 @@ def test_query_weights(theirs, ours, empty):
     # Also with empty queries, where LightGBM and XGBoost go wrong.
     weights = np.random.default_rng(0).uniform(0.01, 0.2, TIED.offsets.size - 1)
     labels = (2.0**TIED.labels - 1) / 2**4 if theirs == "ERR" else TIED.labels
-    found = catboost(TIED, theirs, labels, group_weight=np.repeat(weights, np.diff(TIED.offsets)))
-    agree(value(TIED, ours, weights, empty=empty), found, SINGLE)
+    theirs_weighted = catboost(
+        TIED, theirs, labels, group_weight=np.repeat(weights, np.diff(TIED.offsets))
+    )
+    agree(value(TIED, ours, weights, empty=empty), theirs_weighted, SINGLE)
 
 
 def test_what_training_reports():
@@ -197,11 +199,11 @@ def test_ndcg_without_a_type_has_the_linear_gain():
 
 
 def test_empty_queries_differ_from_metric_to_metric():
-    found = {
+    values = {
         m: single(m, [1.0, 2.0], [0, 0])
         for m in ("NDCG", "DCG", "ERR", "MRR", "MAP", "PrecisionAt", "RecallAt")
     }
-    assert found == {
+    assert values == {
         "NDCG": 1,
         "DCG": 0,
         "ERR": 0,

@@ -23,10 +23,10 @@ def test_judged_share(k):
     for q, (start, stop) in enumerate(zip(lists.offsets, lists.offsets[1:], strict=False)):
         qrels[f"{q:03d}"] = {f"d{i}": int(lists.labels[i]) for i in range(start, stop) if judged[i]}
         run[f"{q:03d}"] = {f"d{i}": float(lists.scores[i]) for i in range(start, stop)}
-    found = {
+    theirs = {
         m.query_id: m.value for m in ir_measures.iter_calc([ir_measures.Judged @ k], qrels, run)
     }
     ours = M.metric("Judged", k=k).per_query(
         lists.scores, lists.labels, lists.offsets, judged=judged
     )
-    agree(ours, [found[q] for q in sorted(qrels)])
+    agree(ours, [theirs[q] for q in sorted(qrels)])

@@ -74,9 +74,9 @@ def train(
 def check(
     trained: Trained, reported: str, ours: M.Metric, weights: np.ndarray | None = None
 ) -> None:
-    found = [ours.mean(r.scores, r.labels, r.offsets, weights) for r in trained.rounds]
+    means = [ours.mean(r.scores, r.labels, r.offsets, weights) for r in trained.rounds]
     # LightGBM keeps weights in 32 bits.
-    agree(found, trained.reported[reported], 1e-9 if weights is None else 1e-6)
+    agree(means, trained.reported[reported], 1e-9 if weights is None else 1e-6)
 
 
 @pytest.fixture(scope="module")

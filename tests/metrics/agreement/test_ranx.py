@@ -170,8 +170,8 @@ def test_row_order_decides_ties(ranx):
     # ranks, all of them. Here every row gives the same.
     placements = np.eye(6, dtype=int)
     lists = Lists(np.zeros(36), placements.ravel(), np.arange(0, 37, 6))
-    found = ranx.lists(lists, ["mrr"])["mrr"]
-    agree(sorted(found, reverse=True), [1 / rank for rank in range(1, 7)])
+    values = ranx.lists(lists, ["mrr"])["mrr"]
+    agree(sorted(values, reverse=True), [1 / rank for rank in range(1, 7)])
     agree(lists.ours("mrr"), [1 / 6] * 6)
     # The mean of 1/1 ... 1/6.
     agree(lists.ours("mrr", ties="expected"), [sum(1 / rank for rank in range(1, 7)) / 6] * 6)

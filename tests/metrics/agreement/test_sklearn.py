@@ -111,8 +111,8 @@ def test_ignore_ties_lets_the_row_order_decide():
     # One relevant row among eight with one score: moving it through the rows moves it through the
     # ranks, all of them. Here every row gives the same.
     placements = np.eye(8)
-    found = [ndcg_score(*rows(y, np.zeros(8)), ignore_ties=True) for y in placements]
-    agree(sorted(found, reverse=True), LOG2[:8])
+    values = [ndcg_score(*rows(y, np.zeros(8)), ignore_ties=True) for y in placements]
+    agree(sorted(values, reverse=True), LOG2[:8])
     agree([one("ndcg", [0.0] * 8, list(y)) for y in placements], [LOG2[7]] * 8)
 
 

@@ -55,8 +55,8 @@ def trec_eval(lists: Lists, measure: str, **options: object) -> list[float]:
         f"{q:03d}": {name(i): float(v) for i, v in enumerate(s) if v > -np.inf}
         for q, (s, _) in enumerate(lists)
     }
-    found = pytrec_eval.RelevanceEvaluator(qrels, FAMILIES, **options).evaluate(run)
-    return [found[q][measure] for q in sorted(qrels)]
+    results = pytrec_eval.RelevanceEvaluator(qrels, FAMILIES, **options).evaluate(run)
+    return [results[q][measure] for q in sorted(qrels)]
 
 
 def single(measure: str, scores: dict[str, float], labels: dict[str, int]) -> float:
@@ -132,11 +132,14 @@ def test_preset_by_the_name_it_has_there(theirs, tied):
             n: float(scores[i]) for n, i in zip(names, rows, strict=True) if not lost[i]
         }
         order += [i for _, i in sorted(zip(names, rows, strict=True), reverse=True)]
-    found = pytrec_eval.RelevanceEvaluator(qrels, FAMILIES).evaluate(run)
+    results = pytrec_eval.RelevanceEvaluator(qrels, FAMILIES).evaluate(run)
     ours = M.metric(theirs, like="trec_eval")
     assert ours == M.metric(MEASURES[theirs], ties="input", **options_of(MEASURES[theirs]))
-    known = np.float32(scores)[order], labels[order], lists.offsets
-    agree(ours.per_query(*known, judged=judged[order]), [found[q][theirs] for q in sorted(qrels)])
+    lists_in_order = np.float32(scores)[order], labels[order], lists.offsets
+    agree(
+        ours.per_query(*lists_in_order, judged=judged[order]),
+        [results[q][theirs] for q in sorted(qrels)],
+    )
 
 
 # --- where they do not ---
@@ -181,10 +184,10 @@ def test_queries_without_results_are_left_out_there_and_zero_here():
     # Judged, with a relevant document, but nothing was retrieved: absent from the result, so that a
     # system that answers nothing to hard queries looks better (trec_eval's -c flag exists for
     # this). Here it is worth 0.
-    found = pytrec_eval.RelevanceEvaluator({"x": {"a": 1}, "y": {"a": 1}}, {"map"}).evaluate(
+    results = pytrec_eval.RelevanceEvaluator({"x": {"a": 1}, "y": {"a": 1}}, {"map"}).evaluate(
         {"x": {"a": 1.0}}
     )
-    assert set(found) == {"x"}
+    assert set(results) == {"x"}
     assert one("map", [-np.inf], [1]) == 0.0
 
 
