@@ -17,7 +17,8 @@ import tautrank as tr
 from tautrank.errors import DataError, TautrankError
 from tautrank.export import FORMATS
 from tests.command_line import run
-from tests.export.test_export import INTERPRETERS, exported
+from tests.export.examples import exported
+from tests.export.interpreters import INTERPRETERS
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(800, 5)).astype(np.float32)
