@@ -79,7 +79,7 @@ def _difference_section(
     costs = dict.fromkeys(cell.metric for cell in cells if not cell.higher_is_better)
     if costs:
         caption += f" Lower is better: {', '.join(costs)}."
-    title = f"Differences from {result.baseline}{under(condition)}"
+    title = f"Differences from {result.baseline}{condition_suffix(condition)}"
     summary = "; ".join(_interval_text(cell) for cell in cells)
     return FigureSection(title, figure, caption, f"{summary}.")
 
@@ -144,10 +144,10 @@ def styles_of(result: ComparisonValues) -> Styles:
     return system_styles(result.system_names)
 
 
-def under(condition: str) -> str:
+def condition_suffix(condition: str) -> str:
     """Return the condition as it follows a title.
 
-    >>> under("20%"), under("plain")
+    >>> condition_suffix("20%"), condition_suffix("plain")
     (' (20%)', '')
     """
     return "" if condition == PLAIN else f" ({condition})"
@@ -198,7 +198,7 @@ def _tree_section(
         styles=styles_of(result),
         mode="lines",
     )
-    title = f"{queries.capitalize()} by number of trees{under(condition)}"
+    title = f"{queries.capitalize()} by number of trees{condition_suffix(condition)}"
     summary = "; ".join(_curve_text(curve) for curve in curves)
     return FigureSection(title, figure, caption + remark, f"Lines: {summary}.")
 
@@ -231,7 +231,7 @@ def trial_sections(result: ComparisonValues) -> Iterator[FigureSection]:
             yield _trial_section(result, condition, first, curves)
         gains = query_gains(result, condition, first)
         if gains is not None:
-            yield from gain_sections(gains, styles_of(result), under(condition))
+            yield from gain_sections(gains, styles_of(result), condition_suffix(condition))
 
 
 def _trial_section(
@@ -250,5 +250,5 @@ def _trial_section(
     for curve in curves:
         lowest, highest = curve.mean.min(), curve.mean.max()
         ranges.append(f"{curve.name} from {lowest:.4f} to {highest:.4f}")
-    title = f"Every trial{under(condition)}"
+    title = f"Every trial{condition_suffix(condition)}"
     return FigureSection(title, figure, caption, f"Points: {'; '.join(ranges)}.")

@@ -176,7 +176,7 @@ def answer(result: ComparisonValues) -> list[str]:
         result: the values of the comparison.
     """
     condition = result.condition_names[0]
-    sentences = completeness(result)
+    sentences = caveats(result)
     leaders = leaders_of(result, condition)
     verdicts = _verdicts(result, condition)
     nothing_is_significant = bool(verdicts) and HOLDS not in verdicts
@@ -198,7 +198,7 @@ def _verdicts(result: ComparisonValues, condition: str) -> list[str]:
     return verdicts
 
 
-def completeness(result: ComparisonValues) -> list[str]:
+def caveats(result: ComparisonValues) -> list[str]:
     """Return how many trials are missing, and how many models rank nothing.
 
     Args:

@@ -62,14 +62,14 @@ def result_tables(
     metrics = result.metric_names
     n_tables = 1 if len(result.system_names) == 1 or result.has_own_metrics else len(metrics)
     if n_tables == 1:
-        note = reading(result, opening, result.cells)
+        note = note_on_tables(result, opening, result.cells)
         return {"Results": result_table(result, result.cells, note, with_costs=with_costs)}
 
     tables = {}
     for name in metrics:
         cells = [cell for cell in result.cells if cell.metric == name]
         if name == metrics[-1]:
-            note = reading(result, opening, cells)
+            note = note_on_tables(result, opening, cells)
         else:
             note = _what_tests_find(result, cells)
         tables[name] = result_table(
@@ -115,7 +115,7 @@ def ties_and_remarks(result: ComparisonValues) -> str:
     return " ".join([conventions, *result.remarks])
 
 
-def reading(result: ComparisonValues, opening: str, cells: Sequence[CellResult]) -> str:
+def note_on_tables(result: ComparisonValues, opening: str, cells: Sequence[CellResult]) -> str:
     """Return how to read the tables of results, in one paragraph.
 
     Args:

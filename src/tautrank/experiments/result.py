@@ -162,7 +162,7 @@ class Comparison(ComparisonValues, Result):
 
     def note(self) -> str:
         """Return how to read the tables of results, in one paragraph."""
-        return comparison_tables.reading(self, self.opening(), self.cells)
+        return comparison_tables.note_on_tables(self, self.opening(), self.cells)
 
     def answer(self) -> list[str]:
         """Return the result in words: what is missing, and which system is best on each metric."""

@@ -117,7 +117,7 @@ class Better(_PerCondition):
     def sentence(self, cells: tuple[Cell, ...]) -> str:
         """Which is better than which, and where."""
         claim = f"{self.better} is better than {self.worse} on {self.measured}"
-        return claim + _under(cells[0])
+        return claim + _condition_suffix(cells[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,7 +235,7 @@ class Reaches(_PerCondition):
     def sentence(self, cells: tuple[Cell, ...]) -> str:
         """Who reaches what, and where."""
         claim = f"{self.system} reaches {self.value:g} on {self.measured}"
-        return claim + _under(cells[0])
+        return claim + _condition_suffix(cells[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,7 +272,7 @@ class LeadsEarly(Better):
         """Whose lead over whom is wider with how many of the trees."""
         few = f"{100 * self.early:g}% of the trees"
         lead = f"{self.better} leads {self.worse} by more after {few} than after all of them"
-        return f"{lead} on {self.measured}{_under(cells[0])}"
+        return f"{lead} on {self.measured}{_condition_suffix(cells[0])}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,7 +314,7 @@ class Converges(_PerCondition):
         trees, share = f"{100 * self.last:g}%", f"{100 * self.share:g}%"
         little = f"the last {trees} of the trees give at most {share} of the gain"
         claim = f"{self.system} has converged on {self.measured}"
-        return f"{claim}: {little}{_under(cells[0])}"
+        return f"{claim}: {little}{_condition_suffix(cells[0])}"
 
 
 def each(claim: Callable[..., Claim], **arguments: str | Iterable[str]) -> tuple[Claim, ...]:
@@ -345,7 +345,7 @@ def _linear_ratio(above: F64, below: F64) -> F64:
     return np.asarray(ratio + (above - ratio * below) / mean_below)
 
 
-def _under(cell: Cell) -> str:
+def _condition_suffix(cell: Cell) -> str:
     """Return the condition of a cell as it follows a sentence."""
     condition, _, _ = cell
     return "" if condition == PLAIN else f" ({condition})"

@@ -10,11 +10,11 @@ import numpy as np
 from tautrank.arrays import F64
 from tautrank.experiments.comparison_figures import (
     ROW_HEIGHT,
+    condition_suffix,
     in_rows,
     styles_of,
     tree_sections,
     trial_sections,
-    under,
 )
 from tautrank.experiments.comparison_values import CellResult
 from tautrank.experiments.plan import Measurement
@@ -259,7 +259,7 @@ def _clouds(
                 continue
             clouds = _clouds_of_lists(points[x], points[y])
             figure = curve_figure(clouds, x_title=x_title, y_title=y_title, mode="markers")
-            title = measured.title + under(condition)
+            title = measured.title + condition_suffix(condition)
             yield FigureSection(title, figure, measured.caption, _heights_text(clouds))
 
 
@@ -330,7 +330,7 @@ def _rows(
         for system in systems:
             mean = abs(result.cell(condition, system, first).mean)
             means.append(f"{system} {mean:.3g}")
-        title = measured.title + under(condition)
+        title = measured.title + condition_suffix(condition)
         caption = measured.caption + _hidden_text(clouds)
         summary = f"Points; {first_title}, mean: {'; '.join(means)}."
         yield FigureSection(title, figure, caption, summary)

@@ -12,7 +12,7 @@ from tautrank.errors import counted
 from tautrank.experiments.comparison_figures import difference_sections
 from tautrank.experiments.comparison_page import (
     call_text,
-    completeness,
+    caveats,
     failure_sections,
     figure_sections,
     lead_sentences,
@@ -86,7 +86,7 @@ def answer(result: StudyValues) -> list[str]:
             f"{_VERDICTS[result.verdict]}. Verdicts on {comparisons}: {_verdict_counts(result)}.",
             power_note({"": tests}, result.alpha),
         ]
-    sentences += completeness(result)
+    sentences += caveats(result)
     if len(result.condition_names) == 1 and not result.measures_only:
         sentences += lead_sentences(result, result.condition_names[0])
     return [sentence for sentence in sentences if sentence]

@@ -61,26 +61,26 @@ class QueryGains:
 
 
 def gain_sections(
-    gains: QueryGains, styles: Styles | None = None, under: str = ""
+    query_gains: QueryGains, styles: Styles | None = None, suffix: str = ""
 ) -> Iterator[FigureSection]:
     """Draw the gain of each query and the gain by difficulty; nothing where there are fewer than
     ten queries.
 
     Args:
-        gains: the gains of at least one system.
+        query_gains: the gains of at least one system.
         styles: the styles of all systems of the page; by default those of the gains.
-        under: the condition, as it follows a title.
+        suffix: what to add to the titles, such as the condition.
 
     >>> rng = np.random.default_rng(0)
     >>> gains = QueryGains("ndcg@5", "mse", rng.random(20), {"xendcg": rng.normal(size=20)})
     >>> [section.title for section in gain_sections(gains)]
     ['Gain of each query over mse', 'Gain by difficulty of the query']
     """
-    n_queries = np.count_nonzero(~np.isnan(gains.values))
+    n_queries = np.count_nonzero(~np.isnan(query_gains.values))
     if n_queries >= _FEWEST_QUERIES:
-        styles = styles or system_styles(list(gains.gains))
-        yield _bar_section(gains, styles, under)
-        yield _difficulty_section(gains, styles, under)
+        styles = styles or system_styles(list(query_gains.gains))
+        yield _bar_section(query_gains, styles, suffix)
+        yield _difficulty_section(query_gains, styles, suffix)
 
 
 # ---- The gain of each query, sorted
@@ -103,45 +103,45 @@ def sorted_bars(gains: ArrayLike, most: int = MOST_BARS) -> F64:
     return np.array([neighbours.mean() for neighbours in np.array_split(ordered, n_bars)])
 
 
-def _bar_section(gains: QueryGains, styles: Styles, under: str) -> FigureSection:
+def _bar_section(query_gains: QueryGains, styles: Styles, suffix: str) -> FigureSection:
     """Return a panel per system with a bar per query, sorted."""
-    counts = [win_tie_loss(of_system) for of_system in gains.gains.values()]
+    counts = [win_tie_loss(of_system) for of_system in query_gains.gains.values()]
     queries = "each test query, mean over trainings,"
-    if gains.trial_of is not None:
+    if query_gains.trial_of is not None:
         queries = "each test query of each trial"
     caption = (
-        f"What {queries} gains or loses against {gains.baseline} in {gains.unit}, sorted in each"
-        " panel."
+        f"What {queries} gains or loses against {query_gains.baseline} in {query_gains.unit},"
+        " sorted in each panel."
     )
     most_queries = max(sum(count) for count in counts)
     n_neighbours = math.ceil(most_queries / MOST_BARS)
     if n_neighbours > 1:
         caption += f" A bar is the mean of up to {n_neighbours} neighbours in that order."
     results = []
-    for name, (won, tied, lost) in zip(gains.gains, counts, strict=True):
+    for name, (won, tied, lost) in zip(query_gains.gains, counts, strict=True):
         results.append(f"{name} wins {won}, ties {tied} and loses {lost}")
     return FigureSection(
-        f"Gain of each query over {gains.baseline}{under}",
-        _bar_figure(gains, styles),
+        f"Gain of each query over {query_gains.baseline}{suffix}",
+        _bar_figure(query_gains, styles),
         caption,
         f"Sorted bars, one per query: {'; '.join(results)}.",
     )
 
 
-def _bar_figure(gains: QueryGains, styles: Styles) -> Any:
+def _bar_figure(query_gains: QueryGains, styles: Styles) -> Any:
     """Draw sorted bars in one panel per system."""
     from plotly.subplots import make_subplots
 
-    n_panels = len(gains.gains)
+    n_panels = len(query_gains.gains)
     figure = make_subplots(
         n_panels,
         1,
         shared_xaxes=True,
         vertical_spacing=0.27 / n_panels,
-        subplot_titles=[escaped(shortened(name)) for name in gains.gains],
+        subplot_titles=[escaped(shortened(name)) for name in query_gains.gains],
     )
     highest = 0.0
-    for row, (name, of_system) in enumerate(gains.gains.items(), 1):
+    for row, (name, of_system) in enumerate(query_gains.gains.items(), 1):
         bars = sorted_bars(of_system)
         highest = max(highest, float(np.abs(bars).max(initial=0.0)))
         figure.add_bar(**_bars(name, bars, styles[name].colour), row=row, col=1)
@@ -152,7 +152,7 @@ def _bar_figure(gains: QueryGains, styles: Styles) -> Any:
     figure.update_xaxes(title={"text": "% of queries, from loss to gain"}, row=n_panels)
     figure.update_yaxes(range=[-limit, limit], nticks=5)
     middle_row = (n_panels + 1) // 2
-    figure.update_yaxes(title={"text": escaped(f"gain in {gains.unit}")}, row=middle_row)
+    figure.update_yaxes(title={"text": escaped(f"gain in {query_gains.unit}")}, row=middle_row)
     return figure.update_layout(height=90 + _PANEL_HEIGHT * n_panels, showlegend=False)
 
 
@@ -200,40 +200,42 @@ def difficulty_groups(
     return by_value if higher_is_better else by_value[::-1]
 
 
-def _difficulty_section(gains: QueryGains, styles: Styles, under: str) -> FigureSection:
+def _difficulty_section(query_gains: QueryGains, styles: Styles, suffix: str) -> FigureSection:
     """Return the mean gain in each group of queries, with intervals over its queries or over
     trials.
     """
-    groups = difficulty_groups(gains.values, higher_is_better=gains.higher_is_better)
-    intervals_by_system = {name: _group_intervals(gains, name, groups) for name in gains.gains}
-    figure = _difficulty_figure(gains, styles, groups, intervals_by_system)
+    groups = difficulty_groups(query_gains.values, higher_is_better=query_gains.higher_is_better)
+    intervals_by_system = {
+        name: _group_intervals(query_gains, name, groups) for name in query_gains.gains
+    }
+    figure = _difficulty_figure(query_gains, styles, groups, intervals_by_system)
     caption = (
-        f"Mean gain over {gains.baseline} in {gains.unit} by how hard a query is for"
-        f" {gains.baseline}"
+        f"Mean gain over {query_gains.baseline} in {query_gains.unit} by how hard a query is for"
+        f" {query_gains.baseline}"
     )
     lows = np.array([intervals.low for intervals in intervals_by_system.values()])
     if not np.isnan(lows).all():
-        caption += f", with 95 % {_kind_of_interval(gains)}"
+        caption += f", with 95 % {_kind_of_interval(query_gains)}"
     caption += (
-        f". The groups are made from the values of {gains.baseline} itself, so part of the gain on"
-        " the hardest and of the loss on the easiest queries is regression to the mean."
+        f". The groups are made from the values of {query_gains.baseline} itself, so part of the"
+        " gain on the hardest and of the loss on the easiest queries is regression to the mean."
     )
     ends = []
     for name, intervals in intervals_by_system.items():
         hardest, easiest = intervals.middle[0], intervals.middle[-1]
         ends.append(f"{name} gains {hardest:+.4f} on the hardest and {easiest:+.4f} on the easiest")
-    title = f"Gain by difficulty of the query{under}"
+    title = f"Gain by difficulty of the query{suffix}"
     return FigureSection(title, figure, caption, f"Points: {'; '.join(ends)}.")
 
 
-def _kind_of_interval(gains: QueryGains) -> str:
-    if gains.trial_of is None:
+def _kind_of_interval(query_gains: QueryGains) -> str:
+    if query_gains.trial_of is None:
         return "bootstrap intervals over queries"
-    return f"confidence intervals over trials{widened(gains.overlap)}"
+    return f"confidence intervals over trials{widened(query_gains.overlap)}"
 
 
 def _difficulty_figure(
-    gains: QueryGains,
+    query_gains: QueryGains,
     styles: Styles,
     groups: Sequence[I64],
     intervals_by_system: Mapping[str, Intervals],
@@ -250,15 +252,15 @@ def _difficulty_figure(
         figure.add_scatter(**points)
     x_axis = {
         "tickvals": list(range(len(groups))),
-        "ticktext": [_group_label(gains.values[group]) for group in groups],
+        "ticktext": [_group_label(query_gains.values[group]) for group in groups],
         "tickangle": 0,
         "tickfont": {"size": 12},
         "range": [-0.5, len(groups) - 0.5],
         "showgrid": False,
         "zeroline": False,
     }
-    x_title = f"{gains.unit} of {shortened(gains.baseline)}, hardest queries first"
-    return with_axes(figure, x_title, f"mean gain in {gains.unit}", x_axis, zeroline=True)
+    x_title = f"{query_gains.unit} of {shortened(query_gains.baseline)}, hardest queries first"
+    return with_axes(figure, x_title, f"mean gain in {query_gains.unit}", x_axis, zeroline=True)
 
 
 def _group_label(values: F64) -> str:
@@ -280,30 +282,30 @@ def widened(overlap: float) -> str:
     return ", widened for the training queries that trials share (Nadeau and Bengio)"
 
 
-def _group_intervals(gains: QueryGains, system: str, groups: Sequence[I64]) -> Intervals:
+def _group_intervals(query_gains: QueryGains, system: str, groups: Sequence[I64]) -> Intervals:
     """Return the mean gain of a system in each group, with its interval."""
-    of_system = gains.gains[system]
+    of_system = query_gains.gains[system]
     means = np.array([of_system[group].mean() for group in groups])
-    ends = np.array([_group_interval(gains, of_system, group) for group in groups])
+    ends = np.array([_group_interval(query_gains, of_system, group) for group in groups])
     return Intervals(low=ends[:, 0], middle=means, high=ends[:, 1])
 
 
-def _group_interval(gains: QueryGains, of_system: F64, queries: I64) -> tuple[float, float]:
+def _group_interval(query_gains: QueryGains, of_system: F64, queries: I64) -> tuple[float, float]:
     """Return the interval of a group's mean gain, centred on the mean over queries, which is
     drawn.
     """
     gained = of_system[queries]
-    if gains.trial_of is None:
+    if query_gains.trial_of is None:
         if gained.size == 1:
             return float(gained[0]), float(gained[0])
         low, high = bootstrap_interval(gained)
         return float(low), float(high)
     # A query may come up in several trials: a bootstrap over all of them would count it several
     # times.
-    trials, trial = np.unique(gains.trial_of[queries], return_inverse=True)
+    trials, trial = np.unique(query_gains.trial_of[queries], return_inverse=True)
     sums = np.bincount(trial, gained, trials.size)
     sizes = np.bincount(trial, minlength=trials.size)
-    low, high = interval_over_trials(sums / sizes, gains.overlap)
+    low, high = interval_over_trials(sums / sizes, query_gains.overlap)
     centre = (low + high) / 2
     shift = float(gained.mean()) - centre
     return low + shift, high + shift

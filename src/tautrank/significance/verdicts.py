@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,9 @@ class TestOutcome:
         detectable: the smallest true difference that this test alone finds with 80 % power.
         note: what a reader of the p-value has to know.
     """
+
+    # pytest would otherwise try to collect the class from every test module that imports it.
+    __test__: ClassVar[bool] = False
 
     test: str
     difference: float = math.nan
