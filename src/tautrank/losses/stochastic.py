@@ -130,13 +130,15 @@ class ScaleFreeMetric(Protocol):
         """
 
 
-def checked_metric(given: object) -> Metric | ScaleFreeMetric:
+def checked_metric(metric_or_name: object) -> Metric | ScaleFreeMetric:
     """Return the metric as an object that can be smoothed.
 
     Args:
-        given: the metric, or its name.
+        metric_or_name: the metric, or its name.
     """
-    metric = _read_metric(given) if isinstance(given, str) else given
+    metric = metric_or_name
+    if isinstance(metric, str):
+        metric = _read_metric(metric)
     if isinstance(metric, ReaderMetric) and isinstance(metric, Metric):
         _ = metric.discount  # may refuse; since Python 3.12 `isinstance` no longer asks for it
         if metric.ties not in ("worst", "expected"):

@@ -97,13 +97,13 @@ TOOLS: dict[str, Tool] = {
 """Every tool that ``like=`` knows."""
 
 
-def preset(like: str, name: str, given: Options) -> dict[str, Any]:
+def preset(like: str, name: str, options: Options) -> dict[str, Any]:
     """Return the options, besides those given, that make a metric count as another tool does.
 
     Args:
         like: one of `TOOLS`.
         name: name of the metric.
-        given: the options that were given; one that contradicts the tool is an error.
+        options: the options that were given; one that contradicts the tool is an error.
 
     >>> preset("lightgbm", "map", {"k": 5})
     {'ties': 'input', 'empty': 'one', 'divide_by': 'reachable'}
@@ -124,12 +124,12 @@ def preset(like: str, name: str, given: Options) -> dict[str, Any]:
         )
     always = {"ties": tool.ties, **tool.always[name]}
     for option, value in always.items():
-        if option in given and given[option] != value:
+        if option in options and options[option] != value:
             rule = f"like='{like}', which means {option}={write_value(value)}"
             raise OptionError(
-                f"{option}: found {write_value(given[option])} together with {rule};"
+                f"{option}: found {write_value(options[option])} together with {rule};"
                 " expected one of the two"
             )
     usual = tool.usual.get(name, {})
     all_options = {**usual, **always}
-    return {option: value for option, value in all_options.items() if option not in given}
+    return {option: value for option, value in all_options.items() if option not in options}
