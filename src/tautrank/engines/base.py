@@ -8,12 +8,7 @@ import abc
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import (
-    Any,
-    ClassVar,
-    Protocol,
-    TypeAlias,
-)
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from tautrank.arrays import F32, F64, Array
 from tautrank.engines.model import FittedModel
@@ -21,9 +16,7 @@ from tautrank.engines.monitor import TrainingMonitor
 from tautrank.engines.packages import TOOLS
 from tautrank.engines.parameter_names import our_name
 from tautrank.engines.task import AnyLoss, Part, QueryBagging, Settings, Task
-from tautrank.errors import (
-    DataError,
-)
+from tautrank.errors import DataError
 
 GradientsAt: TypeAlias = Callable[[Array], tuple[F32, F32]]
 """From the scores of the training documents to their gradients and hessians."""
@@ -109,7 +102,9 @@ class Engine(abc.ABC):
     has_langevin: ClassVar[bool] = False
     """Whether it has Langevin boosting of its own, for its own objectives."""
     refits: ClassVar[bool] = True
-    """Whether a model of it is refitted; not a committee, whose members are."""
+    """Whether cross-validation chooses the trees of its whole model; a committee has those of each
+    member chosen instead.
+    """
     one_at_a_time: ClassVar[bool] = False
     """Whether its trainings within a process wait for each other."""
     sampling: ClassVar[Mapping[str, tuple[str, ...]]] = {}
@@ -125,7 +120,7 @@ class Engine(abc.ABC):
         Args:
             task: what to learn from what. A `Task.start` is continued unscaled for a loss of this
                 library.
-            settings: how; `Settings.extra` holds the engine's own parameters.
+            settings: how to train; `Settings.extra` holds the engine's own parameters.
         """
         raise NotImplementedError(f"{self.name} runs the loop itself")
 

@@ -118,7 +118,7 @@ class CatBoost(SelfTrainingEngine):
 
         Args:
             task: what to learn from what.
-            settings: how; `extra` holds any parameter of CatBoost.
+            settings: how to train; `extra` holds any parameter of CatBoost.
             monitor: judges each round.
         """
         if task.categorical:

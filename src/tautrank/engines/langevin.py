@@ -129,7 +129,8 @@ def check_langevin(langevin: Any, learning_rate: float) -> None:
 
     >>> check_langevin(Langevin(shrink_rate=10.0), learning_rate=0.1)
     Traceback (most recent call last):
-    tautrank.errors.OptionError: langevin: shrink_rate=10 times learning_rate=0.1 is 1; expected less than 1
+    tautrank.errors.OptionError: langevin: shrink_rate=10 times learning_rate=0.1 is 1; expected less
+    than 1
     """
     if langevin is None:
         return
@@ -163,8 +164,8 @@ def check_leaves(langevin: Langevin | None, extra: Mapping[str, Any]) -> None:
 
     >>> check_leaves(Langevin(), {"lambda_l1": 0.5})
     Traceback (most recent call last):
-    tautrank.errors.OptionError: lambda_l1: found 0.5 with langevin, whose leaves are sums of gradients over sums of
-    hessians; expected it unset, or no langevin
+    tautrank.errors.OptionError: lambda_l1: found 0.5 with langevin, whose leaves are sums of
+    gradients over sums of hessians; expected it unset, or no langevin
     """
     if langevin is None:
         return

@@ -248,7 +248,7 @@ class LightGBM(Engine):
 
         Args:
             task: what to learn from what.
-            settings: how; `extra` holds any parameter of LightGBM.
+            settings: how to train; `extra` holds any parameter of LightGBM.
         """
         return _Learner(task, settings)
 

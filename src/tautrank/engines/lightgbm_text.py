@@ -133,7 +133,8 @@ def lightgbm_trees(text: str) -> list[Tree]:
         text: a model as LightGBM writes it.
 
     >>> text = "tree\\n\\nTree=0\\nnum_cat=0\\nsplit_feature=2\\nthreshold=0.5\\ndecision_type=2\\n"
-    >>> text += "left_child=-1\\nright_child=-2\\nleaf_value=-1 1\\nis_linear=0\\n\\n\\nend of trees\\n"
+    >>> text += "left_child=-1\\nright_child=-2\\nleaf_value=-1 1\\nis_linear=0\\n\\n\\n"
+    >>> text += "end of trees\\n"
     >>> lightgbm_trees(text)[0].leaf
     array([-1.,  1.])
     """

@@ -5,11 +5,7 @@ from __future__ import annotations
 import abc
 import functools
 from collections.abc import Sequence
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-)
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -17,10 +13,7 @@ from tautrank.arrays import F64, I64, Array
 from tautrank.data import StreamedRows
 from tautrank.engines.packages import TOOLS, make_safe, package, usable_threads
 from tautrank.engines.trees import Tree, more_than_comparisons
-from tautrank.errors import (
-    DataError,
-    OptionError,
-)
+from tautrank.errors import DataError, OptionError
 
 if TYPE_CHECKING:
     from tautrank.engines.scoring import Scorer

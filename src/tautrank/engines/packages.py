@@ -16,17 +16,11 @@ import importlib.util
 import os
 import sys
 import warnings
-from typing import (
-    Any,
-    NamedTuple,
-)
+from typing import Any, NamedTuple
 
 from tautrank.arguments import job_count
 from tautrank.engines import lightgbm_private
-from tautrank.errors import (
-    TautrankWarning,
-    require,
-)
+from tautrank.errors import TautrankWarning, require
 
 
 class Tool(NamedTuple):

@@ -10,17 +10,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from typing import (
-    Any,
-)
+from typing import Any
 
 from tautrank.engines.base import Engine
 from tautrank.engines.packages import TOOLS
 from tautrank.engines.task import Member, NativeLoss
-from tautrank.errors import (
-    OptionError,
-    unknown,
-)
+from tautrank.errors import OptionError, unknown
 from tautrank.losses import REGISTRY, loss
 from tautrank.names import name_of
 

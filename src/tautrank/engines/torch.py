@@ -176,7 +176,7 @@ class Torch(SelfTrainingEngine):
 
         Args:
             task: what to learn from what.
-            settings: how; `extra` holds the parameters of `NetworkShape`.
+            settings: how to train; `extra` holds the parameters of `NetworkShape`.
             monitor: judges each epoch.
         """
         training = _training(task, settings)

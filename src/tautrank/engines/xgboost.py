@@ -212,7 +212,7 @@ class XGBoost(Engine):
 
         Args:
             task: what to learn from what.
-            settings: how; `extra` holds any parameter of XGBoost.
+            settings: how to train; `extra` holds any parameter of XGBoost.
         """
         return _Learner(task, settings)
 

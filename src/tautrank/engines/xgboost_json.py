@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from typing import (
-    Any,
-)
+from typing import Any
 
 import numpy as np
 
