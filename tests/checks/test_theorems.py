@@ -68,9 +68,9 @@ def test_every_check_is_in_one_place_and_says_where_it_stands() -> None:
         "generalisation",
         "proven-lipschitz",
     }
-    for name, each in CHECKS.items():
-        assert each.name == name
-        assert each.statement
+    for name, item in CHECKS.items():
+        assert item.name == name
+        assert item.statement
     for name in (*BOUNDS, *OTHERS):
         assert CHECKS[name].paper
     kinds = [check.kind for check in CHECKS.values()]
@@ -80,7 +80,7 @@ def test_every_check_is_in_one_place_and_says_where_it_stands() -> None:
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_no_loss_of_this_library_breaks_a_law_or_a_theorem(name: str) -> None:
-    by_name = outcomes(name, [each for each in CHECKS if each != "long-list"], scores="normal")
+    by_name = outcomes(name, [item for item in CHECKS if item != "long-list"], scores="normal")
     for check, outcome in by_name.items():
         assert outcome.status != "broken", outcome
         is_number = CHECKS[check].kind == "measurement" and outcome.status != "does not apply"
@@ -138,7 +138,7 @@ def test_which_loss_stands_for_a_metric(name: str) -> None:
         set() if name in {"mse", "ranknet", "yetiloss"} else {"directness", "directness-unseen"}
     )
     smoothed = {"smoothing-worst", "smoothing-expected", "smoothing-bias"}
-    softrank = {each for each in SMOOTHING if each.startswith("softrank")}
+    softrank = {item for item in SMOOTHING if item.startswith("softrank")}
     of_metric = {"stochasticrank": smoothed, "reinforce": smoothed, "softrank": softrank}.get(
         name, set()
     )

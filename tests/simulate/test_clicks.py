@@ -78,10 +78,10 @@ def test_two_users_do_not_know_of_each_other():
     impressions = impressions_of(simulate_clicks(data, 2, keep_unclicked=True, seed=5))
     counts = Counter(zip(impressions[::2], impressions[1::2], strict=True))
     expected = enumerated(labels, PAPER)
-    for one, other in itertools.product(expected, repeat=2):
-        probability = expected[one] * expected[other]
+    for first, second in itertools.product(expected, repeat=2):
+        probability = expected[first] * expected[second]
         error = np.sqrt(probability * (1 - probability) / lists)
-        assert abs(counts[one, other] / lists - probability) < 5 * error
+        assert abs(counts[first, second] / lists - probability) < 5 * error
 
 
 @st.composite

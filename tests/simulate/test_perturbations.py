@@ -133,8 +133,8 @@ def test_label_transitions_have_the_stated_frequencies(probability):
         data = tr.RankingData.from_arrays(np.zeros((n, 1)), np.full(n, old), group=[n])
         noisy = perturb_labels(data, probability, distribution=shares, seed=old)
         expected = probability * shares + (1 - probability) * (np.arange(5) == old)
-        found = np.bincount(noisy.labels.astype(int), minlength=5) / n
-        assert (np.abs(found - expected) < 5 * np.sqrt(expected * (1 - expected) / n)).all()
+        frequencies = np.bincount(noisy.labels.astype(int), minlength=5) / n
+        assert (np.abs(frequencies - expected) < 5 * np.sqrt(expected * (1 - expected) / n)).all()
 
 
 @pytest.mark.parametrize("highest", [0, 1, 2, 4, 9.5])
