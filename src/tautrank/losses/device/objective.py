@@ -33,9 +33,9 @@ class _SquaredError(DeviceObjective):
         return weights * (scores - self.lists.labels), weights
 
     def values(self, scores: Tensor, step: int) -> Tensor:
-        return self.lists.sums(
-            0.5 * self.lists.weights[self.lists.query] * (scores - self.lists.labels) ** 2
-        )
+        weights = self.lists.weights[self.lists.query]
+        squares = (scores - self.lists.labels) ** 2
+        return self.lists.sums(0.5 * weights * squares)
 
 
 class _Sampled(DeviceSmoothed):
@@ -47,11 +47,9 @@ class _Sampled(DeviceSmoothed):
 
 def _softrank(loss: SoftRank, lists: DeviceLists, seed: int) -> DeviceObjective:
     """Return the objective of SoftRank for its estimator."""
-    return (
-        DeviceSoftRank(loss, lists, seed)
-        if loss.estimator == "exact"
-        else _Sampled(loss.sampled, lists, seed)
-    )
+    if loss.estimator == "exact":
+        return DeviceSoftRank(loss, lists, seed)
+    return _Sampled(loss.sampled, lists, seed)
 
 
 _KERNELS: dict[type, Any] = {
@@ -92,10 +90,11 @@ def device_objective(loss: Loss, lists: DeviceLists, seed: int = 0) -> DeviceObj
         lists: the lists.
         seed: seed of all random numbers.
     """
-    bound = next((bound for kind, bound in _KERNELS.items() if isinstance(loss, kind)), None)
-    if bound is None:
-        raise OptionError(
-            f"loss: found {loss}, which has no kernels for CUDA; expected tensors on the CPU"
-        )
-    inner: DeviceObjective = bound(loss, lists, seed)
-    return _Noisy(inner) if loss.noise is not None and loss.strength else inner
+    for kind, bind in _KERNELS.items():
+        if isinstance(loss, kind):
+            objective: DeviceObjective = bind(loss, lists, seed)
+            has_noise = loss.noise is not None and loss.strength
+            return _Noisy(objective) if has_noise else objective
+    raise OptionError(
+        f"loss: found {loss}, which has no kernels for CUDA; expected tensors on the CPU"
+    )

@@ -395,11 +395,10 @@ class DevicePairs(DeviceObjective):
 
     def _normaliser(self, lambdas: Tensor) -> Tensor:
         """``log2(1 + S)/S`` of each list; the weight of a list is not part of it."""
-        factor = torch.where(
-            self._factor > 0, self._factor * math.log(2.0), torch.ones_like(self._factor)
-        )
+        one = torch.ones_like(self._factor)
+        factor = torch.where(self._factor > 0, self._factor * math.log(2.0), one)
         total = self.loss.sigma * math.log(2.0) * self.lists.sums(lambdas) / factor
-        return torch.where(total > 0, torch.log2(1.0 + total) / total, torch.ones_like(total))
+        return torch.where(total > 0, torch.log2(1.0 + total) / total, one)
 
     def _run(self, scores: Tensor, step: int, value: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Gradient, hessian, and the parts of the value or the sizes of the lambdas; ``log(2)``
@@ -447,15 +446,17 @@ class DevicePairs(DeviceObjective):
     def _ideal(self, step: int) -> Tensor:
         """Return whether each document is of the ideal top k and so meets every document."""
         loss, lists, labels = self.loss, self.lists, self.lists.arranged
-        ends = lists.offsets[1:]
         assert loss.k is not None
-        last = torch.cat((labels, labels.new_zeros(1)))[ends - lists.sizes.clamp(max=loss.k)][
-            lists.query
-        ]
-        begin, stop = (
-            lists.offsets[:-1] + lists.sums(is_before.double()).long()
-            for is_before in ((labels < last) | (labels == 0), labels <= last)
-        )
+        ends = lists.offsets[1:]
+
+        # The label of the last ideal place: documents below it are out, those above it are in.
+        first_ideal = ends - lists.sizes.clamp(max=loss.k)
+        last_label = torch.cat((labels, labels.new_zeros(1)))[first_ideal][lists.query]
+        is_below = (labels < last_label) | (labels == 0)
+        is_below_or_tied = labels <= last_label
+        begin = lists.offsets[:-1] + lists.sums(is_below.double()).long()
+        stop = lists.offsets[:-1] + lists.sums(is_below_or_tied.double()).long()
+
         n_places = torch.minimum(stop - (ends - loss.k), stop - begin)
         first = begin if loss.extend == "all" else stop - n_places
         ideal = (lists.places >= first[lists.query]).to(torch.int8)

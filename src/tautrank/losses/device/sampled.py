@@ -273,13 +273,12 @@ class DeviceSmoothed(DeviceObjective):
         return lists.sums(gains * self._weights.double()[lists.rank])
 
     def _finished(self, scores: Tensor, grad: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
-        """Acceleration, curvature and weights, as `losses._smoothing_kernel.finish_queries`."""
+        """Return gradients and hessians, as `losses._smoothing_kernel.finish_queries`."""
         loss, lists = self.loss, self.lists
         taken_off = torch.zeros_like(grad)
         if loss.accelerates:
             z = scores.double()
-            # Scores beyond 1e150 have squares beyond float64: those lists are measured in other
-            # units.
+            # Scores beyond 1e150 have squares beyond float64: those lists have another unit.
             far = lists.maxima(z.abs()) > 1e140
             unit = torch.ones_like(far, dtype=z.dtype).masked_fill(far, 2.0**-600)
             z = z * unit[lists.query]
@@ -289,11 +288,9 @@ class DeviceSmoothed(DeviceObjective):
             along = lists.sums(grad.double() * z) / length / length
             taken_off = (along[lists.query] * z).to(grad.dtype)
         scale = self._scale[lists.query]
-        size = (
-            (mass + taken_off.abs()) / loss.sigma
-            if loss.follows_curvature
-            else torch.ones_like(mass)
-        )
+        size = torch.ones_like(mass)
+        if loss.follows_curvature:
+            size = (mass + taken_off.abs()) / loss.sigma
         return scale * (grad - taken_off), scale * size
 
 

@@ -340,9 +340,9 @@ class DeviceSmoothNDCG(DeviceObjective):
         part = self._sorted if isinstance(self.loss, NeuralNDCG) else self._ranked
         value, grad = part(scores.double() / self.loss.temperature)
         scale = self._scale / self.loss.temperature
-        return (self._scale * (1.0 - value)).to(scores.dtype), (scale[self.lists.query] * grad).to(
-            scores.dtype
-        )
+        values = self._scale * (1.0 - value)
+        gradient = scale[self.lists.query] * grad
+        return values.to(scores.dtype), gradient.to(scores.dtype)
 
     def _row_sums(self, s: Tensor, kind: str, f: Tensor | None = None) -> Tensor:
         """Return a sum over the list per document; the kinds are those of `_row_sums_kernel`."""
@@ -354,7 +354,7 @@ class DeviceSmoothNDCG(DeviceObjective):
         """NDCG of the approximate ranks, and what one minus it changes by, with the scores in units
         of T.
         """
-        # The sum has the document's own chance too, 1/2; this is the logarithm of its rank and one.
+        # The sum holds 1/2 for the document itself: this is the logarithm of its rank plus 1.
         log = torch.log(1.5 + self._row_sums(s, "chance"))
         worth = self._gains * math.log(2.0) / log
         return self.lists.sums(worth), self._row_sums(s, "slope", worth / log * torch.exp(-log))
@@ -362,11 +362,11 @@ class DeviceSmoothNDCG(DeviceObjective):
     def _sorted(self, s: Tensor) -> tuple[Tensor, Tensor]:
         """The same for the gains that are sorted approximately, rank by rank."""
         lists, gains = self.lists, self._gains
-        distance, surplus = (
-            self._row_sums(s, "distance"),
-            self._row_sums(s, "sign", torch.ones_like(s)),
-        )
-        value, grad, b = torch.zeros_like(self._scale), torch.zeros_like(s), torch.zeros_like(s)
+        distance = self._row_sums(s, "distance")
+        surplus = self._row_sums(s, "sign", torch.ones_like(s))
+        value = torch.zeros_like(self._scale)
+        grad = torch.zeros_like(s)
+        b = torch.zeros_like(s)
         for i, discount in enumerate(self._discounts):
             factor = (lists.sizes - 1.0 - 2.0 * i)[lists.query]
             logits = factor * s - distance

@@ -197,18 +197,16 @@ class DeviceSoftmax(DeviceObjective):
                 _uniform_kernel, self._base, self._unit, self.seed, step, GAMMA_STREAM, phi, BLOCK
             )
             return phi
-        # Sums decide which documents are taken: in float64, as in memory.
+        # Sums decide which targets are at their upper ends: in float64, as in memory.
         unit, base, costs = self._unit.double(), self._base.double(), self._costs(scores.double())
         weight, order = lists.sums(base), lists.ranked(scores, scores)[2]
         n_upper = torch.empty_like(lists.sizes)
         lists.each(_tight_kernel, costs[order], weight, lists.sums(base * costs), unit, n_upper)
-        base = base.index_add(
-            0, order, torch.where(lists.rank < n_upper[lists.query], unit[lists.query], 0.0)
-        )
+        slack = torch.where(lists.rank < n_upper[lists.query], unit[lists.query], 0.0)
+        base = base.index_add(0, order, slack)
         total = weight + unit * n_upper
-        return (
-            base * torch.where(total > 0, 1.0 / total, torch.zeros_like(total))[lists.query]
-        ).to(scores.dtype)
+        share = torch.where(total > 0, 1.0 / total, torch.zeros_like(total))
+        return (base * share[lists.query]).to(scores.dtype)
 
     def _costs(self, scores: Tensor) -> Tensor:
         """``-log rho`` of each document."""
