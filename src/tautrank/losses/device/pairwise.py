@@ -26,8 +26,8 @@ from tautrank.losses.device.lists import (
     DeviceLists,
     DeviceObjective,
     device_gains,
-    own_list,
-    own_tile,
+    list_of_program,
+    tile_of_program,
 )
 from tautrank.losses.pairwise import LambdaLoss, _GainLoss
 from tautrank.metrics.gains import discount_values
@@ -199,7 +199,7 @@ def _pair_kernel(
     COLUMNS: tl.constexpr,
 ):
     """Write the derivatives of a tile of rows with all documents of their list."""
-    query, start, n, first, i, live = own_tile(
+    query, start, n, first, i, live = tile_of_program(
         tl.program_id(0), offsets, tile_lists, tile_starts, ROWS
     )
     kind = t_ptr.dtype.element_ty
@@ -313,7 +313,7 @@ def _ties_kernel(offsets, begin, stop, n_places, words, ideal):
     """Choose which of the documents that tie for the last ideal places are taken, as `draw_ties` in
     memory.
     """
-    query, list_start, _ = own_list(offsets)
+    query, list_start, _ = list_of_program(offsets)
     start = tl.load(begin + query)
     size = (tl.load(stop + query) - start).to(tl.int32)
     free_places = tl.load(n_places + query).to(tl.int32)
@@ -363,18 +363,22 @@ class DevicePairs(DeviceObjective):
         super().__init__(loss, lists, seed)
         labels = lists.labels
         # A power of two, so that batches of other lengths share the tables.
-        self._n = 2 ** math.ceil(math.log2(lists.longest + ROWS))
+        self._n = 2 ** math.ceil(math.log2(lists.longest_length + ROWS))
         v, gap, self._discount, ideal, units, *self._weighed_by = _tables(
             loss, self._n, labels.dtype, labels.device
         )
         self._v, self._gap, self._units = v, gap, units
         self._factor = lists.weights / math.log(2.0)
         if isinstance(loss, _GainLoss):
-            self._gains = lists.of_best(device_gains(lists.arranged, loss.gain), ideal)
+            self._gains = lists.normalise_gains(
+                device_gains(lists.arranged_labels, loss.gain), ideal
+            )
         elif math.isfinite(loss._cap):
-            self._gains = torch.unique(lists.arranged, return_inverse=True)[1].to(labels.dtype)
+            self._gains = torch.unique(lists.arranged_labels, return_inverse=True)[1].to(
+                labels.dtype
+            )
         else:
-            self._gains = lists.arranged
+            self._gains = lists.arranged_labels
 
     def gradients(self, scores: Tensor, step: int) -> tuple[Tensor, Tensor]:
         """Return gradient and hessian, one per document."""
@@ -405,15 +409,15 @@ class DevicePairs(DeviceObjective):
         taken off all.
         """
         loss, lists = self.loss, self.lists
-        by_rank, gains, target = lists.ranked(scores, self._gains)
+        by_rank, gains, target = lists.rank(scores, self._gains)
         soft, extended = loss._draws_rankings, loss.extend is not None and loss.k is not None
         rows = self._sampled_gains(scores, gains, target, step) if soft else gains[None]
         if loss.every_pair:
-            rows = (rows.mean(0) * self._v[lists.rank])[None]
+            rows = (rows.mean(0) * self._v[lists.place_in_list])[None]
         samples = rows.shape[0]
         grad, hess = torch.empty_like(scores), torch.empty_like(scores)
         extra = torch.empty_like(scores) if value or loss.norm is not None else grad
-        lists.tiled(
+        lists.run_per_tile(
             _pair_kernel,
             by_rank,
             rows,
@@ -445,7 +449,7 @@ class DevicePairs(DeviceObjective):
 
     def _ideal(self, step: int) -> Tensor:
         """Return whether each document is of the ideal top k and so meets every document."""
-        loss, lists, labels = self.loss, self.lists, self.lists.arranged
+        loss, lists, labels = self.loss, self.lists, self.lists.arranged_labels
         assert loss.k is not None
         ends = lists.offsets[1:]
 
@@ -459,9 +463,9 @@ class DevicePairs(DeviceObjective):
 
         n_places = torch.minimum(stop - (ends - loss.k), stop - begin)
         first = begin if loss.extend == "all" else stop - n_places
-        ideal = (lists.places >= first[lists.query]).to(torch.int8)
+        ideal = (lists.flat_indices >= first[lists.query]).to(torch.int8)
         if loss.extend == "random":
-            lists.each(
+            lists.run_per_list(
                 _ties_kernel,
                 begin,
                 stop,
@@ -474,7 +478,7 @@ class DevicePairs(DeviceObjective):
     def _sampled_gains(self, scores: Tensor, gains: Tensor, target: Tensor, step: int) -> Tensor:
         """Return the gains by rank for every sampled ranking."""
         loss, lists = self.loss, self.lists
-        rank = lists.rank
+        rank = lists.place_in_list
         cost = 1.0 - self._discount
         share = torch.where(cost > 0, 1.0 / cost, torch.zeros_like(cost))
         rows = gains.new_empty((loss.samples, gains.numel()))
@@ -482,7 +486,7 @@ class DevicePairs(DeviceObjective):
         for sample in range(loss.samples):
             noise = lists.noise("four normal", self.seed, step, RANKING_STREAM + 256 * sample)
             drawn = (scores.double() + loss.spread * noise).to(scores.dtype)
-            drawn_rank[lists.ranked(drawn, gains)[2].long()] = rank
+            drawn_rank[lists.rank(drawn, gains)[2].long()] = rank
             scaled = cost[drawn_rank[target]] * share[rank]
             rows[sample] = gains * torch.where(cost[rank] > 0, scaled, torch.ones_like(scaled))
         return rows

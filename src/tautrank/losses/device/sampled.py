@@ -19,15 +19,15 @@ from torch import Tensor
 
 from tautrank.errors import OptionError
 from tautrank.kernels.streams import NEIGHBOUR_STREAM, POLICY_STREAM, SMOOTHING_STREAM
-from tautrank.losses.device import lists as on_device
 from tautrank.losses.device.lists import (
     BLOCK,
     ROWS,
     DeviceLists,
     DeviceObjective,
-    highest,
-    own_list,
-    own_tile,
+    largest_value,
+    list_of_program,
+    map_labels,
+    tile_of_program,
 )
 from tautrank.losses.sampled import SampledLoss, YetiLoss
 from tautrank.losses.stochastic import SmoothedLoss
@@ -57,7 +57,9 @@ def _slide_kernel(
     ROWS: tl.constexpr,
 ):
     """Add the jumps of every document at the first ``depth`` documents of the draw to its sums."""
-    _, start, n, _, i, live = own_tile(tl.program_id(0), offsets, tile_lists, tile_starts, ROWS)
+    _, start, n, _, i, live = tile_of_program(
+        tl.program_id(0), offsets, tile_lists, tile_starts, ROWS
+    )
     at = tl.load(place + start + i, live, 0)
     x = tl.load(x_ptr + at, live, 0.0)
     u = tl.load(u_ptr + start + i, live, 0.0)
@@ -86,7 +88,7 @@ def _slide_kernel(
 @triton.jit
 def _reach_kernel(offsets, u_ptr, reach, depth):
     """The chance that a reader who stops comes as far as each of the first ``depth`` documents."""
-    _, start, n = own_list(offsets)
+    _, start, n = list_of_program(offsets)
     here = tl.full([], 1.0, u_ptr.dtype.element_ty)
     for p in range(tl.minimum(depth, n)):
         tl.store(reach + start + p, here)
@@ -102,7 +104,7 @@ def reach_of(lists: DeviceLists, gains: Tensor, depth: int) -> Tensor:
         depth: ranks that count.
     """
     reach = torch.zeros_like(gains)
-    lists.each(_reach_kernel, gains, reach, depth)
+    lists.run_per_list(_reach_kernel, gains, reach, depth)
     return reach
 
 
@@ -114,9 +116,9 @@ def reader_gains(metric: ReaderMetric, lists: DeviceLists) -> tuple[Tensor, np.n
         metric: the metric.
         lists: the lists.
     """
-    gains = on_device.label_table(lists.arranged, metric._document_values)
-    weights = discount_values(max(lists.longest, 1), metric.discount, metric.k)
-    return lists.of_best(gains, lists.placed(weights)) if isinstance(
+    gains = map_labels(lists.arranged_labels, metric._document_values)
+    weights = discount_values(max(lists.longest_length, 1), metric.discount, metric.k)
+    return lists.normalise_gains(gains, lists.to_device(weights)) if isinstance(
         metric, NDCG
     ) else gains, weights
 
@@ -126,7 +128,7 @@ def _selection_kernel(offsets, t_ptr, u_ptr, jumps, values, k):
     """DCG-RR of the documents above 0, and what showing each of them changes: one forward and one
     backward walk.
     """
-    query, start, n = own_list(offsets)
+    query, start, n = list_of_program(offsets)
     kind = u_ptr.dtype.element_ty
     n_shown = tl.full([], 0, tl.int32)
     earned = tl.full([], 0.0, kind)
@@ -169,15 +171,15 @@ class DeviceSmoothed(DeviceObjective):
         self._selects = isinstance(metric, DCGRR)
         self._stops = bool(getattr(metric, "stops", False))
         if isinstance(metric, DCGRR):
-            self._order = lists.places
-            gains = on_device.label_table(labels, metric.document_values)
-            self._k = lists.longest if metric.k is None else metric.k
+            self._order = lists.flat_indices
+            gains = map_labels(labels, metric.document_values)
+            self._k = lists.longest_length if metric.k is None else metric.k
         elif isinstance(metric, ReaderMetric):
             self._order = lists.arrangement
             gains, weights = reader_gains(metric, lists)
             self._weights, self._drops = (
-                lists.placed(weights),
-                lists.placed(-np.diff(weights, append=0.0)),
+                lists.to_device(weights),
+                lists.to_device(-np.diff(weights, append=0.0)),
             )
             self._k = max(int(np.count_nonzero(weights)), 1)
         else:
@@ -186,7 +188,7 @@ class DeviceSmoothed(DeviceObjective):
                 "expected dcg, ndcg, err, mrr or dcg-rr, or tensors on the CPU"
             )
         self._gains = gains
-        self._scale = lists.weights_of(gains)
+        self._scale = lists.weights_where_any(gains)
         self._shift = loss._shift_by_label * labels.double()[self._order]
 
     def gradients(self, scores: Tensor, step: int) -> tuple[Tensor, Tensor]:
@@ -211,8 +213,8 @@ class DeviceSmoothed(DeviceObjective):
                 grad -= terms.to(scores.dtype)
                 mass += terms.abs().to(scores.dtype)
             else:
-                by_rank, gains, place = lists.order_down(t, self._gains, lists.places)
-                lists.tiled(
+                by_rank, gains, place = lists.sort_descending(t, self._gains, lists.flat_indices)
+                lists.run_per_tile(
                     _slide_kernel,
                     by_rank,
                     gains,
@@ -259,7 +261,7 @@ class DeviceSmoothed(DeviceObjective):
         gains = self._gains.double()
         jumps = torch.empty_like(gains)
         values = torch.empty(lists.count, dtype=gains.dtype, device=t.device)
-        lists.each(_selection_kernel, t, gains, jumps, values, self._k)
+        lists.run_per_list(_selection_kernel, t, gains, jumps, values, self._k)
         return values, jumps
 
     def _metric(self, t: Tensor) -> Tensor:
@@ -267,10 +269,10 @@ class DeviceSmoothed(DeviceObjective):
         lists = self.lists
         if self._selects:
             return self._selection(t)[0]
-        gains = lists.order_down(t, self._gains.double(), lists.arrangement)[1]
+        gains = lists.sort_descending(t, self._gains.double(), lists.arrangement)[1]
         if self._stops:
             gains = gains * reach_of(lists, gains, self._k)
-        return lists.sums(gains * self._weights.double()[lists.rank])
+        return lists.sums(gains * self._weights.double()[lists.place_in_list])
 
     def _finished(self, scores: Tensor, grad: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
         """Return gradients and hessians, as `losses._smoothing_kernel.finish_queries`."""
@@ -301,9 +303,9 @@ def _policy_kernel(
     """PL-Rank-3 of lists by their sampled ranks, as `policy_gradients` in memory; ``logs[x]``
     belongs to rank x + 1.
     """
-    query, start, n = own_list(offsets)
+    query, start, n = list_of_program(offsets)
     depth = tl.minimum(k, n)
-    top = highest(f_ptr, start + depth, n - depth, -1, BLOCK)
+    top = largest_value(f_ptr, start + depth, n - depth, -1, BLOCK)
     total = tl.zeros([BLOCK], tl.float64)
     for p0 in range(depth, n, BLOCK):
         p = p0 + tl.arange(0, BLOCK)
@@ -356,19 +358,19 @@ class DeviceSampled(DeviceObjective):
         super().__init__(loss, lists, seed)
         metric = loss.metric
         if isinstance(metric, MAP):
-            gains = on_device.label_table(lists.arranged, metric._document_values)
+            gains = map_labels(lists.arranged_labels, metric._document_values)
             limit = metric.k if metric.k is not None and metric.divide_by == "reachable" else None
             gains = gains / lists.sums(gains).clamp(min=1.0, max=limit)[lists.query]
-            weights = discount_values(max(lists.longest, 1), "reciprocal", metric.k)
+            weights = discount_values(max(lists.longest_length, 1), "reciprocal", metric.k)
         else:
             gains, weights = reader_gains(metric, lists)  # type: ignore[arg-type]
         ranks = loss._rank_weights(weights)
         self._depth = ranks.size
         # By rank, and 0 beyond the cutoff.
-        self._weights = lists.placed(
-            np.pad(ranks, (0, max(lists.longest + 1 - ranks.size, 1)))
+        self._weights = lists.to_device(
+            np.pad(ranks, (0, max(lists.longest_length + 1 - ranks.size, 1)))
         ).double()
-        self._gains, self._scale = gains.double(), lists.weights_of(gains)
+        self._gains, self._scale = gains.double(), lists.weights_where_any(gains)
 
     def values_and_gradient(self, scores: Tensor, step: int) -> tuple[Tensor, Tensor]:
         """Return values and gradient of the same rankings."""
@@ -380,7 +382,7 @@ class DeviceSampled(DeviceObjective):
             stream, kind, spread = NEIGHBOUR_STREAM, loss.distribution, loss.spread
         for sample in range(loss.samples):
             drawn = s + spread * lists.noise(kind, self.seed, step, stream + 256 * sample)
-            _, gains, order = lists.ranked(drawn, self._gains)
+            _, gains, order = lists.rank(drawn, self._gains)
             part = self._neighbours if isinstance(loss, YetiLoss) else self._policy
             value, by_rank = part(s[order], gains)
             values += value
@@ -392,9 +394,9 @@ class DeviceSampled(DeviceObjective):
         """Value and gradient of YetiLoss, by rank, from scores and gains by rank."""
         lists, metric = self.lists, self.loss.metric
         # A document and the next one; the last of a list has none.
-        has_next = lists.rank + 1 < lists.sizes[lists.query]
+        has_next = lists.place_in_list + 1 < lists.sizes[lists.query]
         d = torch.where(has_next, gains - gains.roll(-1), 0.0)
-        w = torch.where(has_next, self._weights[lists.rank], 0.0) * d.abs()
+        w = torch.where(has_next, self._weights[lists.place_in_list], 0.0) * d.abs()
         if isinstance(metric, MAP):
             relevant = (gains > 0).double()
             before = relevant.cumsum(0) - relevant
@@ -414,7 +416,7 @@ class DeviceSampled(DeviceObjective):
         """Value and gradient of PL-Rank, by rank, from scores and gains by rank."""
         grad, logs, rewards = torch.empty_like(s), torch.empty_like(s), torch.empty_like(s)
         values = torch.empty(self.lists.count, dtype=s.dtype, device=s.device)
-        self.lists.each(
+        self.lists.run_per_list(
             _policy_kernel, s, gains, self._weights, logs, rewards, grad, values, self._depth, BLOCK
         )
         return -values, -grad

@@ -24,7 +24,7 @@ from tautrank.losses.device.lists import (
     DeviceLists,
     DeviceObjective,
     device_gains,
-    own_tile,
+    tile_of_program,
 )
 from tautrank.losses.smooth_ndcg import NeuralNDCG, SmoothNDCG
 from tautrank.losses.softrank import TOLERANCE, SoftRank, power_tables
@@ -68,7 +68,7 @@ def _power_kernel(
 ):
     """Expected discounts and slopes where the discount is a sum of powers."""
     program = tl.program_id(0)
-    _, start, n, _, i, live = own_tile(program, offsets, tile_lists, tile_starts, ROWS)
+    _, start, n, _, i, live = tile_of_program(program, offsets, tile_lists, tile_starts, ROWS)
     s = tl.load(s_ptr + start + i, live, 0.0)
     row = 0
     for row_of_reach in range(rows_of_reach):
@@ -117,7 +117,7 @@ def _recursion_kernel(
 ):
     """Expected discounts and slopes by recursion over the contests, and back."""
     program = first_program + tl.program_id(0)
-    _, start, n, _, i, live = own_tile(program, offsets, tile_lists, tile_starts, ROWS)
+    _, start, n, _, i, live = tile_of_program(program, offsets, tile_lists, tile_starts, ROWS)
     s = tl.load(s_ptr + start + i, live, 0.0)
     r = tl.arange(0, RANKS)[None, :] + tl.zeros([ROWS, 1], tl.int32)
     cell = tl.arange(0, ROWS)[:, None] * RANKS + r
@@ -154,7 +154,9 @@ def _collect_kernel(
     """The gradient: what a document's own ranks give, less what the programs of its list pass on to
     it.
     """
-    query, start, _, _, i, live = own_tile(tl.program_id(0), offsets, tile_lists, tile_starts, ROWS)
+    query, start, _, _, i, live = tile_of_program(
+        tl.program_id(0), offsets, tile_lists, tile_starts, ROWS
+    )
     total = tl.load(own + start + i, live, 0.0)
     for program in range(tl.load(tile_starts + query), tl.load(tile_starts + query + 1)):
         total -= tl.load(passed + tl.load(places + program) + i, live, 0.0)
@@ -174,12 +176,12 @@ class DeviceSoftRank(DeviceObjective):
     def __init__(self, loss: SoftRank, lists: DeviceLists, seed: int) -> None:
         super().__init__(loss, lists, seed)
         labels = lists.labels
-        longest = max(lists.longest, 1)
-        ideal = lists.placed(discount_values(longest, loss.discount, loss.k))
-        self._gains = lists.of_best(device_gains(lists.arranged, loss.gain), ideal)
-        self._scale = lists.weights_of(self._gains)
+        longest = max(lists.longest_length, 1)
+        ideal = lists.to_device(discount_values(longest, loss.discount, loss.k))
+        self._gains = lists.normalise_gains(device_gains(lists.arranged_labels, loss.gain), ideal)
+        self._scale = lists.weights_where_any(self._gains)
         half = 0.5 / loss.sigma
-        self._units = lists.placed(np.array([half, half / math.sqrt(math.pi)]))
+        self._units = lists.to_device(np.array([half, half / math.sqrt(math.pi)]))
         self._by_powers = loss.k is None and isinstance(loss.discount, str)
         if self._by_powers:
             kind = np.dtype(str(labels.dtype).removeprefix("torch."))
@@ -189,8 +191,8 @@ class DeviceSoftRank(DeviceObjective):
             self._terms = max(4, 2 ** math.ceil(math.log2(gaps.shape[1])))
             wide = ((0, 0), (0, self._terms - gaps.shape[1]))
             self._gaps, self._coefficients = (
-                lists.placed(np.pad(gaps, wide)),
-                lists.placed(np.pad(coefficients, wide)),
+                lists.to_device(np.pad(gaps, wide)),
+                lists.to_device(np.pad(coefficients, wide)),
             )
             self._reach = torch.from_numpy(reach).to(labels.device)
         else:
@@ -198,14 +200,16 @@ class DeviceSoftRank(DeviceObjective):
             trimmed = np.trim_zeros(discount_values(depth, loss.discount), "b")
             self._depth = trimmed.size
             self._ranks = max(2, 2 ** math.ceil(math.log2(max(trimmed.size, 1))))
-            self._discount = lists.placed(trimmed)
+            self._discount = lists.to_device(trimmed)
 
     def gradients(self, scores: Tensor, step: int) -> tuple[Tensor, None]:
         """Return the gradient, one per document."""
         lists = self.lists
         _, _, by_own_score, passed, places, target = self._run(scores, derive=True)
         grad = torch.zeros_like(scores)
-        lists.tiled(_collect_kernel, by_own_score, passed, places, target, self._scale, grad, ROWS)
+        lists.run_per_tile(
+            _collect_kernel, by_own_score, passed, places, target, self._scale, grad, ROWS
+        )
         return grad, None
 
     def values(self, scores: Tensor, step: int) -> Tensor:
@@ -224,7 +228,7 @@ class DeviceSoftRank(DeviceObjective):
     def _run(self, scores: Tensor, derive: bool) -> tuple[Tensor, ...]:
         """Return gains, expected discounts, and what the gradient is made of, by rank."""
         lists = self.lists
-        by_rank, gains, target = lists.ranked(scores, self._gains)
+        by_rank, gains, target = lists.rank(scores, self._gains)
         tile_lists, starts, n_programs = lists.tiles
         # One row per program, as long as its list; the programs beyond the last have none.
         programs = torch.arange(n_programs, device=scores.device)
@@ -236,7 +240,7 @@ class DeviceSoftRank(DeviceObjective):
         expected, by_own_score = torch.zeros_like(scores), torch.zeros_like(scores)
         results = (expected, by_own_score, passed, derive)
         if self._by_powers:
-            lists.tiled(
+            lists.run_per_tile(
                 _power_kernel,
                 by_rank,
                 gains,
@@ -295,7 +299,9 @@ def _row_sums_kernel(
     """Sum a function of ``d = s_j - s_i`` over the documents ``j`` of the list of ``i``: the
     logistic function, its derivative times ``f_j - f_i``, the distance, or ``f_j`` with the sign of
     ``-d``."""
-    _, start, n, _, i, live = own_tile(tl.program_id(0), offsets, tile_lists, tile_starts, ROWS)
+    _, start, n, _, i, live = tile_of_program(
+        tl.program_id(0), offsets, tile_lists, tile_starts, ROWS
+    )
     s_i = tl.load(s_ptr + start + i, live, 0.0)[:, None]
     f = tl.load(f_ptr + start + i, live, 0.0)[:, None]
     total = tl.zeros([ROWS, COLUMNS], tl.float64)
@@ -327,13 +333,13 @@ class DeviceSmoothNDCG(DeviceObjective):
 
     def __init__(self, loss: SmoothNDCG, lists: DeviceLists, seed: int) -> None:
         super().__init__(loss, lists, seed)
-        discounts = discount_values(max(lists.longest, 1), "log2", loss.k)
+        discounts = discount_values(max(lists.longest_length, 1), "log2", loss.k)
         self._discounts = discounts[: loss.k]
-        arranged = lists.of_best(
-            device_gains(lists.arranged, loss.gain), lists.placed(discounts)
+        arranged = lists.normalise_gains(
+            device_gains(lists.arranged_labels, loss.gain), lists.to_device(discounts)
         ).double()
         self._gains = torch.empty_like(arranged).index_put_((lists.arrangement,), arranged)
-        self._scale = lists.weights_of(arranged).double()
+        self._scale = lists.weights_where_any(arranged).double()
 
     def values_and_gradient(self, scores: Tensor, step: int) -> tuple[Tensor, Tensor]:
         """Return values and gradient."""
@@ -347,7 +353,9 @@ class DeviceSmoothNDCG(DeviceObjective):
     def _row_sums(self, s: Tensor, kind: str, f: Tensor | None = None) -> Tensor:
         """Return a sum over the list per document; the kinds are those of `_row_sums_kernel`."""
         out = torch.empty_like(s)
-        self.lists.tiled(_row_sums_kernel, s, s if f is None else f, out, kind, ROWS, COLUMNS)
+        self.lists.run_per_tile(
+            _row_sums_kernel, s, s if f is None else f, out, kind, ROWS, COLUMNS
+        )
         return out
 
     def _ranked(self, s: Tensor) -> tuple[Tensor, Tensor]:

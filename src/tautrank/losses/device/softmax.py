@@ -17,9 +17,9 @@ from tautrank.losses.device.lists import (
     BLOCK,
     DeviceLists,
     DeviceObjective,
-    highest,
-    own_list,
-    uniforms,
+    largest_value,
+    list_of_program,
+    uniform_numbers,
 )
 from tautrank.losses.softmax import XENDCG, ListNet, SoftmaxLoss
 
@@ -29,13 +29,13 @@ _HESSIANS = {"diagonal": 0, "neumann": 1, "exact": 2}
 @triton.jit
 def _uniform_kernel(offsets, base, unit, seed, step, stream, phi, BLOCK: tl.constexpr):
     """Write the targets of a list, each with a gamma drawn uniformly."""
-    query, start, n = own_list(offsets)
+    query, start, n = list_of_program(offsets)
     kind = base.dtype.element_ty
     step_of_gamma = tl.load(unit + query)
     total = tl.zeros([BLOCK], kind)
     for p0 in range(0, n, BLOCK):
         p = p0 + tl.arange(0, BLOCK)
-        gamma = uniforms(seed, query, step, stream, p)[0]
+        gamma = uniform_numbers(seed, query, step, stream, p)[0]
         t = tl.load(base + start + p, p < n, 0.0) + step_of_gamma * (1.0 - gamma).to(kind)
         t = tl.where(p < n, t, 0.0)
         total += t
@@ -51,7 +51,7 @@ def _uniform_kernel(offsets, base, unit, seed, step, stream, phi, BLOCK: tl.cons
 def _tight_kernel(offsets, costs, weights, weighted, unit, taken):
     """As `tight_targets` in memory: documents from the highest score down, while the next one costs
     less than the mean so far."""
-    query, start, n = own_list(offsets)
+    query, start, n = list_of_program(offsets)
     u = tl.load(unit + query)
     weight = tl.load(weights + query)
     total = tl.load(weighted + query)
@@ -83,19 +83,19 @@ def _gradient_kernel(
     offsets, scores, phi, scale, grad, hess, HESSIAN: tl.constexpr, BLOCK: tl.constexpr
 ):
     """Write gradient and hessian of a list, as `_softmax_kernel.softmax_gradients` in memory."""
-    query, start, n = own_list(offsets)
+    query, start, n = list_of_program(offsets)
     c = tl.load(scale + query)
     kind = scores.dtype.element_ty
 
     # The best document, the first one of several, and the highest score of all others.
-    top = highest(scores, start, n, -1, BLOCK)
+    top = largest_value(scores, start, n, -1, BLOCK)
     at = tl.full([BLOCK], 2147483647, tl.int32)
     for p0 in range(0, n, BLOCK):
         p = p0 + tl.arange(0, BLOCK)
         s = tl.load(scores + start + p, p < n, float("-inf"))
         at = tl.minimum(at, tl.where((s == top) & (p < n), p, 2147483647))
     best = tl.min(at, 0)
-    next_top = tl.where(n > 1, highest(scores, start, n, best, BLOCK), top)
+    next_top = tl.where(n > 1, largest_value(scores, start, n, best, BLOCK), top)
 
     # The exponentials of the others are measured by the highest of them.
     total = tl.zeros([BLOCK], kind)
@@ -193,16 +193,18 @@ class DeviceSoftmax(DeviceObjective):
         lists = self.lists
         if self._gamma == "uniform":
             phi = torch.empty_like(scores)
-            lists.each(
+            lists.run_per_list(
                 _uniform_kernel, self._base, self._unit, self.seed, step, GAMMA_STREAM, phi, BLOCK
             )
             return phi
         # Sums decide which targets are at their upper ends: in float64, as in memory.
         unit, base, costs = self._unit.double(), self._base.double(), self._costs(scores.double())
-        weight, order = lists.sums(base), lists.ranked(scores, scores)[2]
+        weight, order = lists.sums(base), lists.rank(scores, scores)[2]
         n_upper = torch.empty_like(lists.sizes)
-        lists.each(_tight_kernel, costs[order], weight, lists.sums(base * costs), unit, n_upper)
-        slack = torch.where(lists.rank < n_upper[lists.query], unit[lists.query], 0.0)
+        lists.run_per_list(
+            _tight_kernel, costs[order], weight, lists.sums(base * costs), unit, n_upper
+        )
+        slack = torch.where(lists.place_in_list < n_upper[lists.query], unit[lists.query], 0.0)
         base = base.index_add(0, order, slack)
         total = weight + unit * n_upper
         share = torch.where(total > 0, 1.0 / total, torch.zeros_like(total))
@@ -219,7 +221,7 @@ class DeviceSoftmax(DeviceObjective):
         grad, hess = torch.empty_like(scores), torch.empty_like(scores)
         kind = _HESSIANS[self.loss.hessian]
         targets, weights = self._targets(scores, step), self.lists.weights
-        self.lists.each(_gradient_kernel, scores, targets, weights, grad, hess, kind, BLOCK)
+        self.lists.run_per_list(_gradient_kernel, scores, targets, weights, grad, hess, kind, BLOCK)
         return grad, hess
 
     def values(self, scores: Tensor, step: int) -> Tensor:
