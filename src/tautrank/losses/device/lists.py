@@ -106,19 +106,19 @@ def _rank_kernel(
 
     # Left of the rows an equal value comes before, right of them it does not.
     for j0 in range(0, tl.minimum(first, n), COLUMNS):
-        others = tl.load(values + start + j0 + tl.arange(0, COLUMNS))[None, :]
-        n_before += tl.where(others >= row_values[:, None], 1.0, 0.0)
+        other_values = tl.load(values + start + j0 + tl.arange(0, COLUMNS))[None, :]
+        n_before += tl.where(other_values >= row_values[:, None], 1.0, 0.0)
     for j0 in range(first + ROWS, end_of_full, COLUMNS):
-        others = tl.load(values + start + j0 + tl.arange(0, COLUMNS))[None, :]
-        n_before += tl.where(others > row_values[:, None], 1.0, 0.0)
+        other_values = tl.load(values + start + j0 + tl.arange(0, COLUMNS))[None, :]
+        n_before += tl.where(other_values > row_values[:, None], 1.0, 0.0)
 
     # The rows themselves, and, in one more step, the columns left over at the end of the list.
     left_over = tl.maximum(end_of_full, first + ROWS)
     for j0 in range(first, first + ROWS + COLUMNS, COLUMNS):
         j = tl.where(j0 < first + ROWS, j0, left_over) + tl.arange(0, COLUMNS)
-        others = tl.load(values + start + j, j < n, 0.0)[None, :]
-        is_earlier = (others == row_values[:, None]) & (j[None, :] < i[:, None])
-        comes_before = (others > row_values[:, None]) | is_earlier
+        other_values = tl.load(values + start + j, j < n, 0.0)[None, :]
+        is_earlier = (other_values == row_values[:, None]) & (j[None, :] < i[:, None])
+        comes_before = (other_values > row_values[:, None]) | is_earlier
         n_before += tl.where(comes_before & (j < n)[None, :], 1.0, 0.0)
 
     place = start + tl.sum(n_before, 1).to(tl.int32)
@@ -149,12 +149,12 @@ def largest_value(values, start, n, leave_out, BLOCK: tl.constexpr):
     """Return the largest of the ``n`` values from ``start`` on, the one numbered ``leave_out`` not
     counted (-1: all count); minus infinity if none is left.
     """
-    most = tl.full([BLOCK], float("-inf"), values.dtype.element_ty)
+    largest = tl.full([BLOCK], float("-inf"), values.dtype.element_ty)
     for p0 in range(0, n, BLOCK):
         p = p0 + tl.arange(0, BLOCK)
         is_counted = (p < n) & (p != leave_out)
-        most = tl.maximum(most, tl.load(values + start + p, is_counted, float("-inf")))
-    return tl.max(most, 0)
+        largest = tl.maximum(largest, tl.load(values + start + p, is_counted, float("-inf")))
+    return tl.max(largest, 0)
 
 
 @triton.jit
@@ -256,9 +256,11 @@ def _noise_kernel(offsets, seed, step, stream, out, KIND: tl.constexpr, BLOCK: t
             zero = p * 0
             block = 16 * (p // 64) + p % 16
             w0, w1, w2, w3 = tl.philox(seed, block, zero + query, zero + step, zero + stream)
-            which = p % 64 // 16
+            word_number = p % 64 // 16
             noise = tl.where(
-                which == 0, w0, tl.where(which == 1, w1, tl.where(which == 2, w2, w3))
+                word_number == 0,
+                w0,
+                tl.where(word_number == 1, w1, tl.where(word_number == 2, w2, w3)),
             ).to(tl.float64)
 
             # u = below / 2^32 and 1 - u = above / 2^32.
