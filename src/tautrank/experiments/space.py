@@ -39,7 +39,7 @@ from tautrank.json_values import declare
 from tautrank.losses import Loss, SmoothedLoss, StochasticRank
 from tautrank.ranker.list_features import ListFeatures
 
-_EXPECTED = "('float', low, high), ('int', low, high), either with 'log' at the end, or ('choice', a, b, ...)"
+_RANGE_FORMS = "('float', low, high), ('int', low, high), either with 'log' at the end, or ('choice', a, b, ...)"
 
 
 @dataclass(frozen=True)
@@ -57,25 +57,26 @@ class Choice:
 
     def __post_init__(self) -> None:
         if not self.values:
-            raise OptionError(f"found a choice of nothing; expected {_EXPECTED}")
+            raise OptionError(f"found a choice of nothing; expected {_RANGE_FORMS}")
         for index, value in enumerate(self.values):
-            if not _is_plain(value):
+            if not _fits_json(value):
                 raise OptionError(
                     f"found {value!r} to choose; expected numbers, text, true, false or none"
                 )
-            # By ==, under which 1, 1.0 and True are the same value.
-            if value in self.values[:index]:
+            # `in` compares by ==, under which 1, 1.0 and True are the same value.
+            values_before = self.values[:index]
+            if value in values_before:
                 raise OptionError(
                     f"found {value!r} twice to choose from; expected every value once"
                 )
 
     def draw(self, rng: np.random.Generator) -> Any:
-        """Draw one value."""
+        """Draw one of the values at random, all with the same probability."""
         index = int(rng.integers(len(self.values)))
         return self.values[index]
 
     def probes(self) -> tuple[Any, ...]:
-        """Return values to check a parameter with: all of them."""
+        """Return all values of the choice: a parameter must accept each of them."""
         return self.values
 
     def to_plain(self) -> list[Any]:
@@ -83,8 +84,8 @@ class Choice:
         return ["choice", *self.values]
 
 
-def _is_plain(value: Any) -> bool:
-    """Return whether JSON can hold a value, and a shell show it."""
+def _fits_json(value: Any) -> bool:
+    """Return whether JSON can hold a value: None, a truth value, text or a finite number."""
     if isinstance(value, float):
         return math.isfinite(value)
     return value is None or isinstance(value, bool | int | str)
@@ -108,15 +109,20 @@ class Uniform:
     log: bool = False
 
     _kind: ClassVar[str] = "float"
-    _numbers: ClassVar[str] = "finite numbers"
-    _types: ClassVar[tuple[type, ...]] = (int, float)
-    _largest: ClassVar[float] = sys.float_info.max
+    _expected_ends: ClassVar[str] = "finite numbers"
+    _types_of_ends: ClassVar[tuple[type, ...]] = (int, float)
+    _largest_end: ClassVar[float] = sys.float_info.max
 
     def __post_init__(self) -> None:
         for end in (self.low, self.high):
-            is_number = isinstance(end, self._types) and not isinstance(end, bool)
-            if not is_number or not abs(end) <= self._largest:  # NaN is not below anything
-                raise OptionError(f"found {end!r} as an end of the range; expected {self._numbers}")
+            # To Python, True is an int.
+            is_number = isinstance(end, self._types_of_ends) and not isinstance(end, bool)
+            # A comparison with NaN is False, so that NaN is not in bounds.
+            is_usable = is_number and abs(end) <= self._largest_end
+            if not is_usable:
+                raise OptionError(
+                    f"found {end!r} as an end of the range; expected {self._expected_ends}"
+                )
         if self.low > self.high:
             raise OptionError(
                 f"found a range from {self.low} to {self.high}; expected the lower end first"
@@ -132,16 +138,19 @@ class Uniform:
             )
 
     def draw(self, rng: np.random.Generator) -> float:
-        """Draw one number."""
+        """Draw a number uniformly between the ends, or with `log` uniformly on a logarithmic
+        scale.
+        """
         if not self.log:
             return float(rng.uniform(self.low, self.high))
         logarithm = rng.uniform(math.log(self.low), math.log(self.high))
         return float(math.exp(logarithm))
 
     def probes(self) -> tuple[Any, ...]:
-        """Return values to check a parameter with: both ends, and a number between them that is not
-        whole.
+        """Return values that a parameter must accept to be searched in this range: both ends, and
+        a number between them that is not whole.
         """
+        # Divided by an irrational number, the distance of two whole ends is not whole.
         between = self.low + (self.high - self.low) / math.e
         return self.low, between, self.high
 
@@ -170,24 +179,24 @@ class WholeNumber(Uniform):
     """
 
     _kind = "int"
-    _numbers = "whole numbers"
-    _types = (int,)
-    _largest = 2**53 - 1
+    _expected_ends = "whole numbers"
+    _types_of_ends = (int,)
+    _largest_end = 2**53 - 1  # a float64 holds all whole numbers up to here
 
     def draw(self, rng: np.random.Generator) -> int:
-        """Draw one number."""
+        """Draw a whole number: draw a real one between `low` and `high` + 1, and round it down."""
         number = Uniform(self.low, self.high + 1, self.log).draw(rng)
         return math.floor(number)
 
     def probes(self) -> tuple[Any, ...]:
-        """Return values to check a parameter with: both ends."""
+        """Return values that a parameter must accept to be searched in this range: both ends."""
         return self.low, self.high
 
 
 Dimension: TypeAlias = Choice | Uniform
 Space: TypeAlias = dict[str, Dimension]
 
-_KINDS: Mapping[str, Callable[..., Dimension]] = {
+_CLASSES_BY_KIND: Mapping[str, Callable[..., Dimension]] = {
     "choice": Choice,
     "float": Uniform,
     "int": WholeNumber,
@@ -218,12 +227,12 @@ def random_configurations(n: int, seed: tuple[int, ...]) -> list[dict[str, Any]]
     True
     """
     rng = np.random.default_rng(seed)
-    drawn: list[dict[str, Any]] = []
-    while len(drawn) < n:
+    configurations: list[dict[str, Any]] = []
+    while len(configurations) < n:
         configuration = {name: values.draw(rng) for name, values in TREE_SPACE.items()}
-        if configuration not in drawn:
-            drawn.append(configuration)
-    return drawn
+        if configuration not in configurations:
+            configurations.append(configuration)
+    return configurations
 
 
 @dataclass(frozen=True)
@@ -248,18 +257,26 @@ class Search:
     systems: Mapping[str, Mapping[str, Dimension]] = field(default_factory=dict)
 
     def draw(self, system: str, n: int, seed: tuple[int, ...]) -> list[dict[str, Any]]:
-        """Draw `n` configurations; the same seed draws the same, and a longer list begins with the
-        shorter one.
+        """Draw `n` random configurations (values of parameters by name) for one of the systems that
+        are compared.
+
+        The same seed draws the same configurations, and a longer list begins with the shorter one.
+        A parameter has its own random numbers, seeded by a checksum of its name: a further range
+        of one system changes no other draw.
 
         Args:
-            system: The name of the system.
+            system: The name of the system; its own ranges replace those of all systems.
             n: The number of configurations.
             seed: The seed of the draws.
         """
-        space = {**self.everyone, **self.systems.get(system, {})}
-        # Each dimension has its own random numbers, so that a further range of one system changes
-        # no other draw.
-        streams = {name: np.random.default_rng((*seed, crc32(name.encode()))) for name in space}
+        ranges_of_system = self.systems.get(system, {})
+        space = {**self.everyone, **ranges_of_system}
+
+        streams = {}
+        for name in space:
+            checksum = crc32(name.encode())
+            streams[name] = np.random.default_rng((*seed, checksum))
+
         configurations = []
         for _ in range(n):
             values = {name: dimension.draw(streams[name]) for name, dimension in space.items()}
@@ -268,11 +285,13 @@ class Search:
 
 
 def read_range(name: str, written: Any) -> Dimension:
-    """Read a range that a user wrote; the error for one that cannot be used names the parameter.
+    """Read the range to search a parameter in, such as ``("float", 0.01, 0.3, "log")``; the error
+    for a range that cannot be used names the parameter.
 
     Args:
         name: The parameter that the range is for.
-        written: The range as described above, a tuple or a list.
+        written: The range as a user wrote it, a tuple or a list: a kind, then two ends or the
+            values to choose from. A `Choice` or a `Uniform` is returned unchanged.
 
     >>> read_range("learning_rate", ("float", 0.01, 0.3, "log"))
     Uniform(low=0.01, high=0.3, log=True)
@@ -284,46 +303,60 @@ def read_range(name: str, written: Any) -> Dimension:
         return written
     is_list = isinstance(written, list | tuple) and len(written) > 0
     if is_list and isinstance(written[0], str):
-        choice(f"kind of range for {name},", written[0], _KINDS)
+        kind, values = written[0], list(written[1:])
+        choice(f"kind of range for {name},", kind, _CLASSES_BY_KIND)
         try:
-            dimension = _range_of_kind(written[0], list(written[1:]))
+            dimension = _range_of_kind(kind, values)
         except OptionError as error:
             raise OptionError(f"{name}: {error}") from None
         if dimension is not None:
             return dimension
-    raise OptionError(f"{name}: found {written!r}; expected {_EXPECTED}")
+    raise OptionError(f"{name}: found {written!r}; expected {_RANGE_FORMS}")
 
 
 def _range_of_kind(kind: str, values: list[Any]) -> Dimension | None:
-    """Return the range of a kind that is known; None if it needs other values."""
+    """Build a range from what stands behind its kind; None if an interval is not two ends, or two
+    ends and "log".
+
+    Args:
+        kind: "choice", "float" or "int".
+        values: the values to choose from, or the ends of an interval, perhaps followed by "log".
+    """
     if kind == "choice":
         return Choice(tuple(values))
-    has_log = values[2:] == ["log"]
-    if len(values) == 2 or (len(values) == 3 and has_log):
-        low, high = values[:2]
-        return _KINDS[kind](low, high, log=has_log)
-    return None
+
+    ends, options = values[:2], values[2:]
+    is_logarithmic = options == ["log"]
+    if len(ends) < 2 or (options and not is_logarithmic):
+        return None
+    low, high = ends
+    make_range = _CLASSES_BY_KIND[kind]
+    return make_range(low, high, log=is_logarithmic)
 
 
 def read_space(written: Mapping[str, Any]) -> Space:
-    """Read a space that a user wrote.
+    """Read a search space that a user wrote: the ranges of parameters by name.
 
     Args:
-        written: The ranges by name.
+        written: By name of the parameter, a range such as ``("int", 4, 64, "log")``.
 
     >>> read_space({"num_leaves": ("int", 4, 64, "log")})
     {'num_leaves': WholeNumber(low=4, high=64, log=True)}
     """
     if not written:
         raise OptionError("space: found nothing in it; expected at least one range")
-    return {str(name): read_range(str(name), value) for name, value in written.items()}
+    space = {}
+    for name, written_range in written.items():
+        space[str(name)] = read_range(str(name), written_range)
+    return space
 
 
 def space_named_or_in_file(text: str) -> str | Space:
-    """Return the name of a space, or the space in a JSON file: an object of ranges by name.
+    """Return a search space from what a user typed: the name of a space as it is, or the ranges by
+    name that a JSON file holds.
 
     Args:
-        text: What the user typed.
+        text: The name of a space, or the path of a JSON file.
 
     >>> space_named_or_in_file("trees")
     'trees'
@@ -334,11 +367,12 @@ def space_named_or_in_file(text: str) -> str | Space:
     if text in SPACES:
         return text
     if not Path(text).is_file() and not text.endswith(".json"):
+        # The sentence ends with "(known: ...)": add the file within the parentheses.
         sentence = str(unknown("space", text, SPACES))
         raise OptionError(f"{sentence.removesuffix(')')}; or a JSON file)")
 
     try:
-        return _space_in_file(text)
+        return _read_space_file(text)
     except json.JSONDecodeError as error:
         raise DataError(
             f"{text}: is not JSON ({error}); expected an object of ranges by name"
@@ -347,18 +381,23 @@ def space_named_or_in_file(text: str) -> str | Space:
         raise OptionError(f"{text}: {error}") from None
 
 
-def _space_in_file(file: str) -> Space:
-    """Return the space in a JSON file, in which every name is there once."""
+def _read_space_file(file: str) -> Space:
+    """Read a search space, the ranges of parameters by name, from a JSON file; a parameter that
+    stands there twice is an error.
+    """
 
-    def without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in pairs]
+    def refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """Return a JSON object as a dictionary; by default, JSON drops all but the last of several
+        entries with the same name.
+        """
+        names = [name for name, _value in pairs]
         for name in names:
             if names.count(name) > 1:
                 raise DataError(f"{file}: found '{name}' twice; expected every name once")
         return dict(pairs)
 
     with opened(file, "a JSON file of ranges by name") as stream:
-        content = json.load(stream, object_pairs_hook=without_doubles)
+        content = json.load(stream, object_pairs_hook=refuse_duplicates)
     if not isinstance(content, dict):
         raise DataError(
             f"{file}: found something else;"
@@ -367,8 +406,8 @@ def _space_in_file(file: str) -> Space:
     return read_space(content)
 
 
-# Parameters that are not searched, and what to do instead.
-_NOT_SEARCHED = {
+# Parameters that are not searched, and what the error expects instead.
+_INSTEAD_OF_SEARCHING = {
     "loss": "a list of losses as loss",
     "langevin": "langevin.temperature and langevin.shrink_rate",
     "metric": "one metric for all trials",
@@ -379,22 +418,22 @@ _NOT_SEARCHED = {
     "eval_train": "what changes the model",
     "categorical_feature": "the same columns in all trials",
 }
-_LANGEVIN = tuple(f"langevin.{field.name}" for field in dataclasses.fields(Langevin))
+_LANGEVIN_NAMES = tuple(f"langevin.{field.name}" for field in dataclasses.fields(Langevin))
 
 
 def spaces_of(
     losses: Iterable[str], space: str | Mapping[str, Any] | None, fixed: Mapping[str, Any]
 ) -> list[Space]:
-    """Return the space of each loss: the part of the given space that applies to the loss.
+    """Return the search space of each loss: the ranges of those parameters that it is trained with.
 
-    A space that has a name leaves out what is fixed and the parameters that the text of the loss
-    sets. In a space of the user's own, every name must apply to one of the losses, and nothing may
-    be given twice.
+    A space that has a name leaves out fixed parameters, and those that the text of a loss sets:
+    ``loss.k`` for ``lambdarank(k=5)``. In a space of the user's own, every name must belong to one
+    of the losses, and no parameter may be set twice.
 
     Args:
         losses: The losses, as `Ranker` takes them.
         space: The name of a space, ranges by name, or None for the default.
-        fixed: Parameters that are the same in all trials.
+        fixed: Parameters that are the same in all trials, and not searched.
 
     >>> spaces_of(["ndcg-loss2++"], {"loss.mu": ("float", 1, 10)}, {})
     [{'loss.mu': Uniform(low=1, high=10, log=False)}]
@@ -404,9 +443,10 @@ def spaces_of(
     """
     read_losses = [read_loss(loss) for loss in losses]
     if isinstance(space, Mapping):
-        spaces = _spaces_of_user(read_losses, read_space(space), fixed)
+        spaces = _divide_user_space(read_losses, read_space(space), fixed)
     elif space is None or isinstance(space, str):
-        spaces = _spaces_by_name(read_losses, space or "default", fixed)
+        space_name = space or "default"
+        spaces = _make_named_spaces(read_losses, space_name, fixed)
     else:
         raise OptionError(f"space: found {space!r}; expected a name, or ranges by name")
     if len(read_losses) == 1 and not spaces[0]:
@@ -418,152 +458,211 @@ def spaces_of(
     return [dict(sorted(space_of_loss.items())) for space_of_loss in spaces]
 
 
-def _spaces_of_user(
+def _divide_user_space(
     losses: Sequence[AnyLoss], space: Space, fixed: Mapping[str, Any]
 ) -> list[Space]:
-    """Return the part of a user's space that applies to each loss; a wrong name is an error."""
+    """Return for each loss the ranges of a user's search space that the loss takes; a name that no
+    loss has is an error.
+    """
     _check_names(space, losses)
     spaces = []
     for loss in losses:
-        names = [name for name in space if _applies(loss, name, space[name], fixed)]
-        spaces.append({name: space[name] for name in names})
+        space_of_loss = {}
+        for name, dimension in space.items():
+            if _can_search(loss, name, dimension, fixed):
+                space_of_loss[name] = dimension
+        spaces.append(space_of_loss)
     return spaces
 
 
-def _spaces_by_name(losses: Sequence[AnyLoss], name: str, fixed: Mapping[str, Any]) -> list[Space]:
-    """Return a space that has a name for each loss, without what is fixed."""
-    make_space = SPACES[choice("space", name, SPACES)]
+def _make_named_spaces(
+    losses: Sequence[AnyLoss], space_name: str, fixed: Mapping[str, Any]
+) -> list[Space]:
+    """Return for each loss the search space of a name in `SPACES`, without the parameters that are
+    fixed or that the loss does not take.
+    """
+    choice("space", space_name, SPACES)
+    make_space = SPACES[space_name]
     spaces = []
     for loss in losses:
-        space = make_space(loss)
-        names = [name for name in space if _is_free(loss, name, space[name], fixed)]
-        spaces.append({name: space[name] for name in names})
+        space_of_loss = {}
+        for name, dimension in make_space(loss).items():
+            if _is_free(loss, name, dimension, fixed):
+                space_of_loss[name] = dimension
+        spaces.append(space_of_loss)
     return spaces
 
 
-def _defaults_of(loss: AnyLoss) -> dict[str, Any]:
-    """Return the parameters of a loss and their defaults; a tool's own objective has none here."""
+def _loss_defaults(loss: AnyLoss) -> dict[str, Any]:
+    """Return the default values of a loss's parameters by name; empty for an objective of another
+    tool, such as ``lightgbm:lambdarank``.
+    """
     if not isinstance(loss, Loss):
         return {}
     return {field.name: field.default for field in dataclasses.fields(loss)}
 
 
 def parameters_of(configuration: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of `Ranker` that train a configuration, in the words of the tool that
-    trains its loss.
+    """Return the keyword parameters of `Ranker` that train a configuration of a search.
+
+    Dotted names become parts of one argument: ``loss.k`` a parameter in the text of the loss, and
+    ``langevin.temperature`` an attribute of `Langevin`. Names that the engine (the tool that
+    trains the loss, such as XGBoost) calls otherwise are renamed to its own.
 
     Args:
         configuration: the loss, and the values that are tried by name: a parameter of `Ranker` or
             of its engine, ``loss.NAME``, or ``langevin.NAME``.
-        fixed: parameters that are the same whatever is tried.
+        fixed: parameters that are the same in all configurations.
 
     >>> tried = {"loss": "lambdarank", "loss.k": 5, "learning_rate": 0.2, "langevin.temperature": 1e9}
     >>> parameters_of(tried, {"num_leaves": 7})
     {'loss': 'lambdarank(k=5)', 'num_leaves': 7, 'learning_rate': 0.2, 'langevin': Langevin(temperature=1e+09, ...)}
     """
-    values_by_part: dict[str, dict[str, Any]] = defaultdict(dict)
-    for name, value in configuration.items():
-        part, _, parameter = name.rpartition(".")
-        values_by_part[part][parameter] = value
-    of_ranker = values_by_part[""]
-    loss = with_parameters(of_ranker.pop("loss"), values_by_part["loss"])
-    engine = engine_for(str(fixed.get("engine", DEFAULT_ENGINE)), read_loss(loss))
-    parameters = {"loss": loss, **fixed, **engine.translate_parameters(of_ranker, fixed)}
-    if values_by_part["langevin"]:
+    values_by_prefix: dict[str, dict[str, Any]] = defaultdict(dict)
+    for dotted_name, value in configuration.items():
+        prefix, name = _split_name(dotted_name)
+        values_by_prefix[prefix][name] = value
+    ranker_values = values_by_prefix[""]
+    langevin_values = values_by_prefix["langevin"]
+
+    loss = with_parameters(ranker_values.pop("loss"), values_by_prefix["loss"])
+    engine_name = str(fixed.get("engine", DEFAULT_ENGINE))
+    engine = engine_for(engine_name, read_loss(loss))
+    engine_values = engine.translate_parameters(ranker_values, fixed)
+
+    parameters = {"loss": loss, **fixed, **engine_values}
+    if langevin_values:
         langevin = fixed.get("langevin") or Langevin()
-        parameters["langevin"] = dataclasses.replace(langevin, **values_by_part["langevin"])
+        parameters["langevin"] = dataclasses.replace(langevin, **langevin_values)
     return parameters
 
 
+def _split_name(dotted_name: str) -> tuple[str, str]:
+    """Split the name of a searched parameter at its last dot: ``loss.k`` into ``loss`` and ``k``;
+    the prefix of a plain parameter of `Ranker` is empty.
+    """
+    prefix, _, name = dotted_name.rpartition(".")
+    return prefix, name
+
+
 def with_parameters(loss: str, parameters: Mapping[str, Any]) -> str:
-    """Return a loss as text, with some parameters set: those it has; a tool's own objective has
-    none.
+    """Return the text of a loss with some of its parameters set; names of parameters that the loss
+    does not have are ignored, and an objective of another tool has none.
 
     Args:
-        loss: what `Ranker` takes.
-        parameters: of losses, by name.
+        loss: the text of a loss, as `Ranker` takes it.
+        parameters: values of loss parameters by name.
 
     >>> with_parameters("ndcg-loss2++(k=5)", {"mu": 10.0}), with_parameters("mse", {"mu": 10.0})
     ('ndcg-loss2++(k=5,mu=10)', 'mse')
     """
-    read_value = read_loss(loss)
-    names = [name for name in parameters if name in _defaults_of(read_value)]
-    changed = dataclasses.replace(read_value, **{name: parameters[name] for name in names})
-    return str(changed)
+    parsed_loss = read_loss(loss)
+    known_names = _loss_defaults(parsed_loss)
+    changes = {name: value for name, value in parameters.items() if name in known_names}
+    return str(dataclasses.replace(parsed_loss, **changes))
 
 
 def _takes_langevin(loss: AnyLoss) -> bool:
-    """Return whether a loss can be trained by Langevin boosting."""
-    if not isinstance(loss, NativeLoss):
+    """Return whether a loss can be trained by Langevin boosting (with noise in the gradients): any
+    loss of tautrank, and an objective of another tool if the tool does so.
+    """
+    is_of_tautrank = not isinstance(loss, NativeLoss)
+    if is_of_tautrank:
         return True
     return engine_for(DEFAULT_ENGINE, loss).has_langevin
 
 
 def _is_free(loss: AnyLoss, name: str, dimension: Dimension, fixed: Mapping[str, Any]) -> bool:
-    """Return whether a range of a named space is to be searched: nothing else sets it, and the loss
-    takes it.
+    """Return whether to search a parameter of a named space for a loss: it is not fixed, nor set in
+    the text of the loss, and the loss takes all values of its range.
     """
-    if name.partition(".")[0] in fixed:
+    # A fixed `langevin` sets `langevin.temperature`, too.
+    argument = name.partition(".")[0]
+    if argument in fixed:
         return False
     try:
-        return _applies(loss, name, dimension, fixed)
+        return _can_search(loss, name, dimension, fixed)
     except OptionError:  # `mu`, for example, is refused with a metric that has no ties
         return False
 
 
-def _applies(loss: AnyLoss, name: str, dimension: Dimension, fixed: Mapping[str, Any]) -> bool:
-    """Return whether a loss is trained with a parameter; raise an error if it is set elsewhere, or
-    for wrong values.
+def _can_search(
+    loss: AnyLoss, dotted_name: str, dimension: Dimension, fixed: Mapping[str, Any]
+) -> bool:
+    """Return whether a parameter of a search space belongs to a loss, so that the search may set
+    it.
+
+    Raise an `OptionError` if the parameter does belong to the loss, but is fixed or set in the
+    text of the loss as well, or cannot have the values of its range.
     """
-    part, _, parameter = name.rpartition(".")
-    defaults = _defaults_of(loss)
-    if part == "langevin" and not _takes_langevin(loss):
+    prefix, name = _split_name(dotted_name)
+    defaults = _loss_defaults(loss)
+    if prefix == "langevin" and not _takes_langevin(loss):
         return False
-    if part not in ("", "langevin") and parameter not in defaults:
+    is_of_loss = prefix not in ("", "langevin")
+    if is_of_loss and name not in defaults:
         return False
-    if name in fixed:
-        raise OptionError(f"{name}: found in the space and as a fixed parameter; expected it once")
-    if part == "loss" and getattr(loss, parameter) != defaults[parameter]:
-        raise OptionError(f"{name}: found in the space and in {loss}; expected it once")
+
+    if dotted_name in fixed:
+        raise OptionError(
+            f"{dotted_name}: found in the space and as a fixed parameter; expected it once"
+        )
+    if prefix == "loss" and getattr(loss, name) != defaults[name]:
+        raise OptionError(f"{dotted_name}: found in the space and in {loss}; expected it once")
+
     try:
         for value in dimension.probes():
-            _check_value(loss, part, parameter, value)
+            _check_value(loss, prefix, name, value)
     except OptionError as error:
-        raise OptionError(f"{part}.{error}" if part else str(error)) from None
+        sentence = f"{prefix}.{error}" if prefix else str(error)
+        raise OptionError(sentence) from None
     return True
 
 
-def _check_value(loss: AnyLoss, part: str, parameter: str, value: Any) -> None:
-    """Raise an error for a value that a parameter cannot have.
+def _check_value(loss: AnyLoss, prefix: str, name: str, value: Any) -> None:
+    """Raise an `OptionError` if a searched parameter cannot have a value: build the object that it
+    is a parameter of, which checks its values.
 
-    The values of an engine's own parameters are left to the engine.
+    The engine checks its own parameters when it trains.
+
+    Args:
+        loss: the loss that is trained.
+        prefix: ``loss``, ``langevin``, or empty for parameters of `Ranker` and its engine.
+        name: the name of the parameter, without the prefix.
+        value: one of the values that a search could draw.
     """
-    if part == "langevin":
-        Langevin(**{parameter: value})
-    elif part == "loss":
-        dataclasses.replace(loss, **{parameter: value})
-    elif parameter in DEFAULTS:
-        Settings(**{parameter: value})
+    if prefix == "langevin":
+        Langevin(**{name: value})
+    elif prefix == "loss":
+        dataclasses.replace(loss, **{name: value})
+    elif name in DEFAULTS:
+        Settings(**{name: value})
 
 
 def _check_names(space: Space, losses: Sequence[AnyLoss]) -> None:
-    """Refuse names that no loss has, and what is the same for all trials."""
+    """Raise an `OptionError` if a search space has a dotted parameter that none of the losses has,
+    or a parameter that must be the same in all trials, such as the metric.
+    """
     owner = losses[0] if len(losses) == 1 else "these losses"
-    allowed = set(DEFAULTS)
+    allowed_names = set(DEFAULTS)
     for loss in losses:
-        allowed.update(f"loss.{name}" for name in _defaults_of(loss))
+        allowed_names.update(f"loss.{name}" for name in _loss_defaults(loss))
         if _takes_langevin(loss):
-            allowed.update(_LANGEVIN)
+            allowed_names.update(_LANGEVIN_NAMES)
+
     for name in space:
-        if name in _NOT_SEARCHED:
-            raise OptionError(f"{name}: found in the space; expected {_NOT_SEARCHED[name]}")
-        # The engine checks its own names, which have no dot.
+        if name in _INSTEAD_OF_SEARCHING:
+            instead = _INSTEAD_OF_SEARCHING[name]
+            raise OptionError(f"{name}: found in the space; expected {instead}")
+        # The engine checks names without a dot when it trains: some are parameters of its own.
         if "." in name:
-            choice(f"parameter of {owner}:", name, allowed)
+            choice(f"parameter of {owner}:", name, allowed_names)
 
 
-def _tree_space(_: AnyLoss) -> Space:
-    """Return the ranges of `TREE_SPACE` as a whole; counts and rates on a logarithmic scale."""
+def _tree_space(_loss: AnyLoss) -> Space:
+    """Return the ranges of the tree parameters in `TREE_SPACE`, the same for every loss; counts
+    and rates are drawn on a logarithmic scale.
+    """
     return {
         "learning_rate": Uniform(0.02, 0.2, log=True),
         "num_leaves": WholeNumber(4, 63, log=True),
@@ -575,27 +674,34 @@ def _tree_space(_: AnyLoss) -> Space:
 
 
 def _default_space(loss: AnyLoss) -> Space:
-    """Return the tree parameters, and those that the loss declares worth searching."""
+    """Return the ranges of the tree parameters, and of those that the loss declares worth
+    searching.
+    """
     space = _tree_space(loss)
     if isinstance(loss, Loss):
-        for name, written in loss.worth_searching.items():
-            space[f"loss.{name}"] = read_range(name, written)
+        for name, written_range in loss.worth_searching.items():
+            space[f"loss.{name}"] = read_range(name, written_range)
     return space
 
 
 def _stochasticrank_space(loss: AnyLoss) -> Space:
-    """Return the space of Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020, appendix F.
+    """Return the search space of Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020,
+    appendix F, for a loss.
 
-    The paper ran 500 random trials of 1000 trees. A depth there is as many leaves here as a
-    CatBoost tree of that depth has.
+    The paper ran 500 random trials of 1000 trees. It searches the depth of CatBoost's symmetric
+    trees, which have 2**depth leaves: here the number of leaves is searched. For smoothed losses,
+    such as StochasticRank, it searches the parameters of Langevin boosting instead of the L2
+    penalty `reg_lambda`, which is 0.
     """
+    depths = (6, 7, 8, 9, 10)
     space: Space = {
         "learning_rate": Uniform(1e-3, 1.0, log=True),
-        "num_leaves": Choice(tuple(2**depth for depth in (6, 7, 8, 9, 10))),
+        "num_leaves": Choice(tuple(2**depth for depth in depths)),
         "reg_lambda": Uniform(0.1, 10.0, log=True),
     }
     if isinstance(loss, SmoothedLoss):
-        space["reg_lambda"] = Choice((0.0,))
+        no_penalty = Choice((0.0,))
+        space["reg_lambda"] = no_penalty
         space["langevin.shrink_rate"] = Uniform(1e-5, 1e-2, log=True)
         space["langevin.temperature"] = Uniform(1e8, 1e11, log=True)
     if isinstance(loss, StochasticRank):
