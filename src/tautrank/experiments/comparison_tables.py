@@ -1,5 +1,5 @@
-"""The tables of a comparison: means with their tests, every pair, what was trained, and the same as
-plain values.
+"""The tables of a comparison: means with their tests, every pair of systems, what was trained, and
+the values of the tables as dictionaries.
 """
 
 from __future__ import annotations
@@ -47,120 +47,133 @@ OWN_MARK, MARK = "†", "*"
 def result_tables(
     result: ComparisonValues, opening: str, *, with_costs: bool = True
 ) -> dict[str, Table]:
-    """Return the means with their tests, one table per metric; the note of the last one says how to
-    read all of them.
+    """Return the tables of means with their significance tests, by title: one table per metric; the
+    note of the last one says how to read all of them.
 
-    A single table, titled "Results", serves one system, or conditions that are judged by metrics of
-    their own.
+    There is a single table, titled "Results", for one metric or one system, and where conditions
+    (variants of the data or parameters) are evaluated by metrics of their own.
 
     Args:
         result: the values of a comparison or a study.
         opening: the first sentences of the note.
-        with_costs: whether the first table, too, has the trees and seconds, which no metric
-            changes.
+        with_costs: whether the first table shows the numbers of trees and the seconds, which are
+            the same for all metrics.
     """
     metrics = result.metric_names
-    n_tables = 1 if len(result.system_names) == 1 or result.has_own_metrics else len(metrics)
-    if n_tables == 1:
+    has_one_system = len(result.system_names) == 1
+    has_one_table = has_one_system or result.has_own_metrics or len(metrics) == 1
+    if has_one_table:
         note = note_on_tables(result, opening, result.cells)
         return {"Results": result_table(result, result.cells, note, with_costs=with_costs)}
 
     tables = {}
-    for name in metrics:
-        cells = [cell for cell in result.cells if cell.metric == name]
-        if name == metrics[-1]:
+    for metric in metrics:
+        cells = [cell for cell in result.cells if cell.metric == metric]
+        if metric == metrics[-1]:
             note = note_on_tables(result, opening, cells)
         else:
-            note = _what_tests_find(result, cells)
-        tables[name] = result_table(
-            result, cells, note, with_costs=with_costs and name == metrics[0]
-        )
+            note = _note_on_tests(result, cells)
+        shows_costs = with_costs and metric == metrics[0]
+        tables[metric] = result_table(result, cells, note, with_costs=shows_costs)
     return tables
 
 
 def training_opening(result: PlannedValues) -> str:
-    """Return the first sentences on how to read the tables of a comparison of losses.
+    """Return the first sentences on how to read the tables of a comparison of losses: how often
+    each loss was trained, how parameters were searched, how ties and empty queries count.
 
     Args:
         result: the values of the comparison.
     """
     n_configurations = result.plan.budget.configurations
-    sentences = [_what_a_mean_is(result)]
+    sentences = [_describe_mean(result)]
     if n_configurations:
         sentences.append(
             f"Each training picks the best of {n_configurations} random configurations by"
             f" validation {result.metrics[0]}; 'all tried' is the mean over all of them."
         )
-    return " ".join([*sentences, ties_and_remarks(result)])
+    sentences.append(ties_and_remarks(result))
+    return " ".join(sentences)
 
 
-def _what_a_mean_is(result: PlannedValues) -> str:
-    """Return the sentence on the number of trainings behind a mean."""
+def _describe_mean(result: PlannedValues) -> str:
+    """Return the sentence on the trainings that a mean is taken over: how many there are, and what
+    differs between them.
+    """
     if result.n_repeats == 1:
         return "One training each: nothing is known of other seeds and splits."
-    differs = "other seeds"
+    difference = "other seeds"
     if result.varied == "splits":
-        differs = "training/validation splits drawn anew"
-    return f"Mean ± standard deviation over {result.n_repeats} repeats ({differs})."
+        difference = "training/validation splits drawn anew"
+    return f"Mean ± standard deviation over {result.n_repeats} repeats ({difference})."
 
 
 def ties_and_remarks(result: ComparisonValues) -> str:
-    """Return how ties and empty queries count, and the remarks on single queries.
+    """Return sentences on how metrics treat tied scores and queries without relevant documents,
+    and on queries that were left out or filled in.
 
     Args:
         result: the values of a comparison.
     """
-    first = result.metrics[0]
-    conventions = f"Ties: {first.ties}; empty queries: {EMPTY_QUERIES[first.empty]}."
+    first_metric = result.metrics[0]
+    empty_queries = EMPTY_QUERIES[first_metric.empty]
+    conventions = f"Ties: {first_metric.ties}; empty queries: {empty_queries}."
     return " ".join([conventions, *result.remarks])
 
 
 def note_on_tables(result: ComparisonValues, opening: str, cells: Sequence[CellResult]) -> str:
-    """Return how to read the tables of results, in one paragraph.
+    """Return one paragraph on how to read the tables of results: intervals, p-values, detectable
+    differences, and queries won and lost. Without significance tests, it is the opening alone.
 
     Args:
         result: the values of a comparison or a study.
-        opening: its first sentences.
-        cells: the cells of the table.
+        opening: the first sentences of the paragraph.
+        cells: the values (of one system on one metric each) in the table above the paragraph.
     """
-    tests = dict.fromkeys(cell.tested.test for cell in result.cells if cell.tested)
-    if not tests:
+    test_names = dict.fromkeys(cell.tested.test for cell in result.cells if cell.tested)
+    if not test_names:
         return opening
-    compared = f"every system with {result.baseline}"
+
+    comparisons = f"every system with {result.baseline}"
     if result.pairs == "all":
-        compared = "every two systems"
-    level = f"{100 * (1 - result.alpha):g} %"
+        comparisons = "every two systems"
+    confidence = f"{100 * (1 - result.alpha):g} %"
     sentences = [
         opening,
-        f"'minus {result.baseline}' has its {level} confidence interval.",
-        f"p is from the {' or '.join(tests)}, adjusted by Holm's method for comparing {compared} on"
-        f" a metric; {MARK} marks p of at most {result.alpha:g}.",
+        f"'minus {result.baseline}' has its {confidence} confidence interval.",
+        f"p is from the {' or '.join(test_names)}, adjusted by Holm's method for comparing"
+        f" {comparisons} on a metric; {MARK} marks p of at most {result.alpha:g}.",
         "Detectable is the smallest true difference that the comparison alone would find with 80 %"
         " power.",
-        _what_tests_find(result, cells),
+        _note_on_tests(result, cells),
     ]
     if not result.measures_only:
-        counted = "by their means over trials" if result.tests_same_queries else "of all trials"
+        unit = "by their means over trials" if result.tests_same_queries else "of all trials"
         sentences.append(
-            f"w/t/l: test queries {counted} won, tied and lost against {result.baseline}."
+            f"w/t/l: test queries {unit} won, tied and lost against {result.baseline}."
         )
     return " ".join(sentences)
 
 
-def _what_tests_find(result: ComparisonValues, cells: Sequence[CellResult]) -> str:
-    """Return what the tests of each metric could have found, and what a reader has to know."""
+def _note_on_tests(result: ComparisonValues, cells: Sequence[CellResult]) -> str:
+    """Return sentences on the significance tests of some cells (one system on one metric each):
+    the smallest differences that the tests find, and the tests' own notes, each once.
+    """
     tests_by_metric: dict[str, list[TestOutcome]] = {}
-    notes = {}
+    notes: list[str] = []
     for cell in cells:
-        if cell.tested:
-            tests_by_metric.setdefault(cell.metric, []).append(cell.tested)
-            notes[cell.tested.note] = f"Note: {cell.tested.note}."
-    notes.pop("", None)
+        if cell.tested is None:
+            continue
+        tests_by_metric.setdefault(cell.metric, []).append(cell.tested)
+        note = cell.tested.note
+        if note and note not in notes:
+            notes.append(note)
+
     n_comparisons = None
-    if result.pairs != "baseline":
+    if result.pairs == "all":
         n_comparisons = math.comb(len(result.system_names), 2)
     sentences = [power_note(tests_by_metric, result.alpha, n_comparisons)]
-    sentences += notes.values()
+    sentences += [f"Note: {note}." for note in notes]
     return " ".join(sentence for sentence in sentences if sentence)
 
 
@@ -169,42 +182,54 @@ def power_note(
     level: float,
     n_comparisons: int | None = None,
 ) -> str:
-    """Return what tests could have found, in words; empty if nothing was left to chance.
+    """Return a sentence on the true differences that significance tests find with 80 % power, for
+    each metric; empty if no difference varies by chance.
+
+    A test alone uses the significance level. In the first step of Holm's method, the smallest
+    p-value of m comparisons must be below the level / m, so that only larger differences are
+    found.
 
     Args:
-        tests_by_metric: the outcomes that stand together.
-        level: the level of the tests.
-        n_comparisons: the number of comparisons that Holm's method counts; by default those of the
-            metric.
+        tests_by_metric: the outcomes that Holm's method corrects together, by metric.
+        level: the significance level.
+        n_comparisons: the number of comparisons, m; by default the number of tests of the metric.
     """
-    alone: dict[str, str] = {}
-    at_first_step: dict[str, str] = {}
-    for name, tests in tests_by_metric.items():
-        uncertain = [test for test in tests if test.standard_error > 0]
-        if uncertain:
-            alone[name] = _detectable_text(uncertain, level)
-            first_level = level / (n_comparisons or len(tests))
-            at_first_step[name] = _detectable_text(uncertain, first_level)
-    if not alone:
+    sizes_alone: dict[str, str] = {}
+    sizes_at_first_step: dict[str, str] = {}
+    for metric, tests in tests_by_metric.items():
+        uncertain_tests = [test for test in tests if test.standard_error > 0]
+        if uncertain_tests:
+            level_of_first_step = level / (n_comparisons or len(tests))
+            sizes_alone[metric] = _detectable_text(uncertain_tests, level)
+            sizes_at_first_step[metric] = _detectable_text(uncertain_tests, level_of_first_step)
+    if not sizes_alone:
         return ""
 
-    if len(alone) == 1:
-        size = next(iter(alone.values()))
+    has_one_metric = len(sizes_alone) == 1
+    if has_one_metric:
+        size = next(iter(sizes_alone.values()))
         text = f"A true difference of {size} would be found with 80 % power"
     else:
-        sizes = [f"{size} on {name}" for name, size in alone.items()]
+        sizes = [f"{size} on {metric}" for metric, size in sizes_alone.items()]
         text = f"True differences of {', '.join(sizes)} would be found with 80 % power"
-    if at_first_step != alone:
-        pronoun = "one" if len(alone) == 1 else "those"
-        first_sizes = ", ".join(at_first_step.values())
+    if sizes_at_first_step != sizes_alone:
+        pronoun = "one" if has_one_metric else "those"
+        first_sizes = ", ".join(sizes_at_first_step.values())
         text += f", and {pronoun} of {first_sizes} at the first step of Holm's method"
     return f"{text}."
 
 
 def _detectable_text(tests: Sequence[TestOutcome], level: float) -> str:
-    """Return the difference that each of the tests finds with 80 % power at a level."""
-    at_level = [TestOutcome.of("", 0.0, test.standard_error, test.degrees, level) for test in tests]
-    return difference_text(max(test.detectable for test in at_level)).removeprefix("+")
+    """Return as text the smallest true difference that every one of the tests finds with 80 %
+    power at a significance level: the largest of their detectable differences.
+    """
+    detectable_differences = []
+    for test in tests:
+        # Name and difference do not matter for what a test could find.
+        test_at_level = TestOutcome.of("", 0.0, test.standard_error, test.degrees, level)
+        detectable_differences.append(test_at_level.detectable)
+    text = difference_text(max(detectable_differences))
+    return text.removeprefix("+")
 
 
 # ---- One row per cell
@@ -217,140 +242,187 @@ def result_table(
     *,
     with_costs: bool = True,
 ) -> Table:
-    """Return one row per cell: its place, as far as cells differ in it, the mean, and the tests
-    against the baseline.
+    """Return the table of results with one row per cell (the values of one system on one metric):
+    the names that tell the cells apart, the mean, and the tests against the baseline.
 
     Args:
         result: the values of a comparison or a study.
         cells: the cells to show.
         note: how to read the table.
-        with_costs: whether to show trees and seconds.
+        with_costs: whether to show the number of trees and the seconds.
     """
-    return Table.of_rows([_row(result, cells, cell, with_costs) for cell in cells], note)
+    rows = [_result_row(result, cells, cell, with_costs=with_costs) for cell in cells]
+    return Table.of_rows(rows, note)
 
 
-def _row(
-    result: ComparisonValues, cells: Sequence[CellResult], cell: CellResult, with_costs: bool
+def _result_row(
+    result: ComparisonValues,
+    cells_of_table: Sequence[CellResult],
+    cell: CellResult,
+    *,
+    with_costs: bool,
 ) -> list[Titled]:
-    """Return the row of one of the cells of a table."""
-    several_systems = len(result.system_names) > 1
-    row = _place_cells(result, cells, cell)
-    row.append(_mean_cell(cells, cell, mark_best=several_systems))
-    if _has_search(cells):
-        row.append(number_cell("all tried", cell.tried, mean_text(cell.tried, None)))
-    if _has_printed(cells):
-        row += _printed_cells(result, cell)
-    if several_systems:
-        row += _baseline_cells(result, cell)
+    """Return the row of a table for one cell of a result: the values of one system on one metric.
+
+    Args:
+        result: the values of a comparison or a study.
+        cells_of_table: the cells of all rows; a column that would be empty for all is left out.
+        cell: the cell to show.
+        with_costs: whether to show the number of trees and the seconds.
+    """
+    has_several_systems = len(result.system_names) > 1
+    row = _name_columns(result, cells_of_table, cell)
+    row.append(_mean_column(cells_of_table, cell, mark_best=has_several_systems))
+    if _has_search(cells_of_table):
+        mean_of_tried = mean_text(cell.tried, spread=None)
+        row.append(number_cell("all tried", cell.tried, mean_of_tried))
+    if _has_printed(cells_of_table):
+        row += _columns_on_print(result, cell)
+    if has_several_systems:
+        row += _columns_on_baseline(result, cell)
     if with_costs:
-        row += _cost_cells(result, (cell.condition, cell.system))
+        row += _cost_columns(result, cell.condition, cell.system)
     return row
 
 
-def _place_cells(
-    result: ComparisonValues, cells: Sequence[CellResult], cell: CellResult
+def _name_columns(
+    result: ComparisonValues, cells_of_table: Sequence[CellResult], cell: CellResult
 ) -> list[Titled]:
-    """Return condition, system, metric and queries of a cell, as far as there are several."""
-    row = []
+    """Return the first columns of a row of results: the names of its system, and of its condition,
+    metric and part of the data if the table has several of them.
+    """
+    columns = []
     if result.condition_names != (PLAIN,):
-        value = _condition_value(result, cell.condition)
+        axis_value = _axis_value(result, cell.condition)
         column = Column("condition", ("value", "condition"), words=True)
-        row.append((column, Cell(cell.condition, (value, cell.condition))))
-    row.append(text_cell("system", cell.system))
-    if _has_several_metrics(cells):
-        name = Cell(cell.metric + _direction(cell), (cell.metric,))
-        row.append((Column("metric", words=True), name))
+        columns.append((column, Cell(cell.condition, (axis_value, cell.condition))))
+    columns.append(text_cell("system", cell.system))
+    if _has_several_metrics(cells_of_table):
+        metric_cell = Cell(cell.metric + _direction_suffix(cell), (cell.metric,))
+        columns.append((Column("metric", words=True), metric_cell))
     if len(result.judged_parts) > 1:
-        row.append(text_cell("queries", cell.part))
-    return row
+        columns.append(text_cell("queries", cell.part))
+    return columns
 
 
-def _condition_value(result: ComparisonValues, name: str) -> float | None:
-    """Return the position of a condition on the axis of its study."""
-    return next(condition.value for condition in result.conditions if condition.name == name)
+def _axis_value(result: ComparisonValues, condition_name: str) -> float | None:
+    """Return the position of a condition on the x axis of a study's figures, such as the share of
+    noisy labels that the condition is about.
+    """
+    values = {condition.name: condition.value for condition in result.conditions}
+    return values[condition_name]
 
 
-def _mean_cell(cells: Sequence[CellResult], cell: CellResult, *, mark_best: bool) -> Titled:
-    """Return the mean with its deviation; the best of its rivals is bold."""
-    title = "mean" if _has_several_metrics(cells) else cell.metric + _direction(cell)
-    fields = ("mean", "deviation", "low", "high")
-    numbers = (cell.mean, cell.deviation, *cell.interval)
-    style = "bold" if mark_best and cell.mean == _best_mean(cells, cell) else ""
-    column = Column(title, fields, high_first=cell.higher_is_better)
-    return column, Cell(mean_text(cell.mean, cell.deviation), numbers, style=style)
+def _mean_column(
+    cells_of_table: Sequence[CellResult], cell: CellResult, *, mark_best: bool
+) -> Titled:
+    """Return the column of a system's mean on a metric, with the standard deviation; the best of
+    all systems' means is bold if `mark_best`.
+    """
+    title = cell.metric + _direction_suffix(cell)
+    if _has_several_metrics(cells_of_table):
+        title = "mean"
+    csv_names = ("mean", "deviation", "low", "high")
+    csv_values = (cell.mean, cell.deviation, *cell.interval)
+    column = Column(title, csv_names, high_first=cell.higher_is_better)
+
+    is_best = cell.mean == _best_mean(cells_of_table, cell)
+    style = "bold" if mark_best and is_best else ""
+    return column, Cell(mean_text(cell.mean, cell.deviation), csv_values, style=style)
 
 
 def _best_mean(cells: Sequence[CellResult], cell: CellResult) -> float:
-    """Return the best mean of all systems in the place of a cell; NaN if there is none."""
-    rivals = [rival for rival in cells if _are_rivals(rival, cell)]
+    """Return the best mean of all systems under the condition of a cell, on its metric and part of
+    the data; NaN if no system has a value there.
+    """
+    rivals = [rival for rival in cells if _measure_alike(rival, cell)]
     means = [rival.mean for rival in rivals if rival.means.size]
-    best = max if cell.higher_is_better else min
-    return best(means, default=math.nan)
+    if not means:
+        return math.nan
+    return max(means) if cell.higher_is_better else min(means)
 
 
-def _are_rivals(first: CellResult, second: CellResult) -> bool:
-    """Return whether two cells measure the same: they differ in the system at most."""
-    place = (first.condition, first.metric, first.part)
-    return place == (second.condition, second.metric, second.part)
+def _measure_alike(first: CellResult, second: CellResult) -> bool:
+    """Return whether two cells have the same condition, metric and part of the data, so that their
+    systems can be compared.
+    """
+    return (
+        first.condition == second.condition
+        and first.metric == second.metric
+        and first.part == second.part
+    )
 
 
 def _has_search(cells: Sequence[CellResult]) -> bool:
+    """Return whether any system was tuned, so that there is a mean over all configurations."""
     return any(not math.isnan(cell.tried) for cell in cells)
 
 
 def _has_printed(cells: Sequence[CellResult]) -> bool:
+    """Return whether the paper that is reproduced prints a number for any of the cells."""
     return any(cell.printed is not None for cell in cells)
 
 
-def _has_own_tests(cells: Sequence[CellResult]) -> bool:
+def _has_paper_tests(cells: Sequence[CellResult]) -> bool:
+    """Return whether any of the cells has an outcome of the significance test of a paper."""
     return any(cell.own for cell in cells)
 
 
 def _has_several_metrics(cells: Sequence[CellResult]) -> bool:
-    return len({cell.metric for cell in cells}) > 1
+    metrics = {cell.metric for cell in cells}
+    return len(metrics) > 1
 
 
-def _direction(cell: CellResult) -> str:
+def _direction_suffix(cell: CellResult) -> str:
+    """Return what follows the name of a metric in a title: a warning if lower values are better."""
     return "" if cell.higher_is_better else " (lower is better)"
 
 
-def _printed_cells(result: ComparisonValues, cell: CellResult) -> list[Titled]:
-    """Return the paper's number, what is above it here, and the paper's lead over the baseline."""
-    reference = result.cell(cell.condition, result.baseline, cell.metric, cell.part)
+def _columns_on_print(result: ComparisonValues, cell: CellResult) -> list[Titled]:
+    """Return the columns that compare a system's mean with the number that a paper prints: the
+    printed number, our mean minus it, and the printed lead over the baseline.
+    """
+    baseline_cell = result.cell(cell.condition, result.baseline, cell.metric, cell.part)
     printed = or_nan(cell.printed)
-    lead = math.nan
-    if cell is not reference:
-        lead = printed - or_nan(reference.printed)
     excess = cell.mean - printed
+    printed_lead = math.nan
+    if cell is not baseline_cell:
+        printed_lead = printed - or_nan(baseline_cell.printed)
+
     column = Column("in print", ("in print", "in print spread"), high_first=cell.higher_is_better)
+    csv_values = (printed, cell.printed_spread)
     return [
-        (column, Cell(mean_text(printed, cell.printed_spread), (printed, cell.printed_spread))),
+        (column, Cell(mean_text(printed, cell.printed_spread), csv_values)),
         number_cell("here minus print", excess, difference_text(excess)),
-        number_cell("lead in print", lead, difference_text(lead)),
+        number_cell("lead in print", printed_lead, difference_text(printed_lead)),
     ]
 
 
-def _baseline_cells(result: ComparisonValues, cell: CellResult) -> list[Titled]:
-    """Return the difference from the baseline with its tests, what could have been found, and the
-    queries won and lost.
+def _columns_on_baseline(result: ComparisonValues, cell: CellResult) -> list[Titled]:
+    """Return the columns that compare a system with the baseline: the difference, its p-value, the
+    difference that the test could detect, the paper's own test, and the queries won and lost.
+
+    They are empty for the baseline itself, which is not tested.
     """
     outcome = cell.tested or TestOutcome("")
     p_value = p_text(outcome.adjusted) if cell.tested else ""
     p_column = Column("p", ("p", "p of one comparison"))
-    row = [
-        difference_cell(f"minus {result.baseline}", outcome, _marks(cell)),
+    columns = [
+        difference_cell(f"minus {result.baseline}", outcome, _significance_marks(cell)),
         (p_column, Cell(p_value, (outcome.adjusted, outcome.p_value))),
         detectable_cell(outcome),
     ]
-    if _has_own_tests(result.cells):
-        row.append(_own_test_cell(cell))
+    if _has_paper_tests(result.cells):
+        columns.append(_paper_test_column(cell))
     if not result.measures_only:
-        row.append(_won_cell(result, cell))
-    return row
+        columns.append(_win_tie_loss_column(result, cell))
+    return columns
 
 
-def _marks(cell: CellResult) -> str:
-    """Return the marks of the tests that find the cell's difference significant."""
+def _significance_marks(cell: CellResult) -> str:
+    """Return a mark for each test by which a system differs significantly from the baseline: the
+    paper's own test, and the test over queries.
+    """
     marks = ""
     if cell.own and cell.own.verdict != UNDECIDED:
         marks += OWN_MARK
@@ -359,26 +431,39 @@ def _marks(cell: CellResult) -> str:
     return marks
 
 
-def _own_test_cell(cell: CellResult) -> Titled:
+def _paper_test_column(cell: CellResult) -> Titled:
+    """Return the column of the p-value by the paper's own test; empty where it was not done."""
     if cell.own is None:
         return p_cell("p own", math.nan, "")
     return p_cell("p own", cell.own.p_value)
 
 
-def _won_cell(result: ComparisonValues, cell: CellResult) -> Titled:
-    """Return how many test queries a system wins, ties and loses against the baseline."""
+def _win_tie_loss_column(result: ComparisonValues, cell: CellResult) -> Titled:
+    """Return the column of the numbers of test queries that a system wins, ties and loses against
+    the baseline; empty where the two cannot be compared.
+    """
     column = Column("w/t/l", ("won", "tied", "lost"), high_first=True)
     gains = None
     if cell.tested:
         gains = query_gains(result, cell.condition, cell.metric, [cell.system])
     if gains is None:
         return column, Cell("", (None, None, None))
-    counts = win_tie_loss(gains.gains[cell.system])
-    return column, Cell("/".join(map(str, counts)), counts)
+
+    gains_of_system = gains.gains[cell.system]
+    counts = win_tie_loss(gains_of_system)
+    text = "/".join(map(str, counts))
+    return column, Cell(text, counts)
 
 
 def difference_cell(title: str, outcome: TestOutcome | PairTest, marks: str = "") -> Titled:
-    """Return a difference with its confidence interval; green or red if it is significant."""
+    """Return the column of a difference between systems, with its confidence interval.
+
+    Args:
+        title: the title of the column.
+        outcome: the test of the difference; numbers that are not known are NaN.
+        marks: signs to put behind the number; with `MARK`, the difference is significant, and green
+            or red by its sign.
+    """
     text = ""
     if not math.isnan(outcome.difference):
         text = difference_text(outcome.difference)
@@ -387,53 +472,61 @@ def difference_cell(title: str, outcome: TestOutcome | PairTest, marks: str = ""
     style = ""
     if MARK in marks:
         style = "green" if outcome.difference > 0 else "red"
-    column = Column(title, (title, f"{title} low", f"{title} high"), high_first=True)
-    numbers = (outcome.difference, outcome.low, outcome.high)
-    return column, Cell(text, numbers, marks, style)
+    csv_names = (title, f"{title} low", f"{title} high")
+    csv_values = (outcome.difference, outcome.low, outcome.high)
+    column = Column(title, csv_names, high_first=True)
+    return column, Cell(text, csv_values, marks, style)
 
 
 def detectable_cell(outcome: TestOutcome) -> Titled:
-    """Return the smallest true difference that a test alone finds with 80 % power."""
-    value = outcome.detectable
-    text = "" if math.isnan(value) else difference_text(value).removeprefix("+")
-    return number_cell("detectable", value, text, high_first=False)
+    """Return the column of the smallest true difference that a test alone finds with 80 % power;
+    empty if it is not known.
+    """
+    difference = outcome.detectable
+    text = ""
+    if not math.isnan(difference):
+        text = difference_text(difference).removeprefix("+")
+    return number_cell("detectable", difference, text, high_first=False)
 
 
-def _cost_cells(result: ComparisonValues, place: tuple[str, str]) -> list[Titled]:
-    """Return the means over trials of trees and seconds, where they are known."""
-    cells = []
-    for title, by_place, digits in (
-        ("trees", result.trees, 0),
-        ("seconds", result.seconds, 2),
-    ):
-        if not by_place:
+def _cost_columns(result: ComparisonValues, condition: str, system: str) -> list[Titled]:
+    """Return the columns of what a system costs: the number of trees and the seconds of a trial,
+    averaged over trials. A column is left out if no system has such values.
+    """
+    columns = []
+    trees_and_seconds = (("trees", result.trees, 0), ("seconds", result.seconds, 2))
+    for title, values_by_system, n_digits in trees_and_seconds:
+        if not values_by_system:
             continue
-        if place in by_place:
-            mean = float(np.mean(by_place[place]))
-            cells.append(number_cell(title, mean, f"{mean:.{digits}f}", high_first=False))
-        else:
-            cells.append(number_cell(title, math.nan, "-", high_first=False))
-    return cells
+        mean = math.nan
+        text = "-"
+        if (condition, system) in values_by_system:
+            values_of_trials = values_by_system[condition, system]
+            mean = float(np.mean(values_of_trials))
+            text = f"{mean:.{n_digits}f}"
+        columns.append(number_cell(title, mean, text, high_first=False))
+    return columns
 
 
 # ---- Every pair
 
 
 def pair_table(result: ComparisonValues) -> Table:
-    """Return one row per pair of systems and metric: which is better, by how much, how sure that
-    is.
+    """Return a table with one row per metric and pair of systems: which system is better, by how
+    much, and the p-values.
 
     Args:
         result: the values of a comparison.
     """
+    systems = result.system_names
     rows = []
-    for name in result.metric_names:
-        for test in result.tests(name):
+    for metric in result.metric_names:
+        for test in result.tests(metric):
             rows.append(
                 [
-                    text_cell("metric", name),
-                    text_cell("better", result.system_names[test.better]),
-                    text_cell("worse", result.system_names[test.worse]),
+                    text_cell("metric", metric),
+                    text_cell("better", systems[test.better]),
+                    text_cell("worse", systems[test.worse]),
                     difference_cell("difference", test),
                     p_cell("p of one comparison", test.p_value),
                     p_cell("p", test.adjusted),
@@ -446,60 +539,84 @@ def pair_table(result: ComparisonValues) -> Table:
 
 
 def training_table(result: PlannedValues) -> Table:
-    """Return what was trained (or measured) under each condition, with all parameters, trees and
-    time.
+    """Return a table of what was trained (or measured): one row per system and condition (a variant
+    of the data or parameters), with all parameters, trees and time.
 
     Args:
         result: the values of a comparison or a study.
     """
-    n_places = len(result.condition_names) * len(result.system_names)
-    specs = [trial.spec for trial in result.plan.trials()[:n_places]]
+    # The plan begins with one trial of each system under each condition: repeats run the same.
+    n_rows = len(result.condition_names) * len(result.system_names)
+    first_trials = result.plan.trials()[:n_rows]
+    specs = [trial.spec for trial in first_trials]
+
     has_search = any(spec.get("search") for spec in specs)
     has_changes = any(spec["changes"] for spec in specs)
     rows = []
     for spec in specs:
-        row = _run_row(result, spec)
+        row = _training_row(result, spec)
         if has_search:
-            row += _search_cells(result, spec)
+            row += _search_columns(result, spec)
         if has_changes:
-            changes = map(_change_text, from_json(spec["changes"]))
+            changes = [_change_text(change) for change in from_json(spec["changes"])]
             row.append(text_cell("change of the data", "; ".join(changes)))
         rows.append(row)
     return Table.of_rows(rows, "Trees and seconds are means over trials.")
 
 
-def _run_row(result: ComparisonValues, spec: Mapping[str, Any]) -> list[Titled]:
-    """Return what is trained by one of the trials of the first repeat."""
-    place = (spec["condition"], spec["system"])
+def _training_row(result: ComparisonValues, spec: Mapping[str, Any]) -> list[Titled]:
+    """Return the row of the table of trainings for one system under one condition: names, loss or
+    measurement, trees and seconds, and parameters.
+
+    Args:
+        result: the values of a comparison or a study.
+        spec: the specification of one trial of the system.
+    """
+    condition, system = spec["condition"], spec["system"]
     row = []
     if result.condition_names != (PLAIN,):
-        row.append(text_cell("condition", spec["condition"]))
-    row.append(text_cell("system", spec["system"]))
+        row.append(text_cell("condition", condition))
+    row.append(text_cell("system", system))
     if result.measures_only:
         row.append(text_cell("measurement", spec["measure"]))
     else:
         row.append(text_cell("loss", spec["loss"]))
-    row += _cost_cells(result, place)
-    row.append(text_cell("parameters", parameters_text(from_json(spec["parameters"]))))
+    row += _cost_columns(result, condition, system)
+
+    parameters = from_json(spec["parameters"])
+    row.append(text_cell("parameters", parameters_text(parameters)))
     return row
 
 
-def _search_cells(result: ComparisonValues, spec: Mapping[str, Any]) -> list[Titled]:
-    """Return what was searched, and the configuration that each trial picked."""
-    configurations = result.chosen.get((spec["condition"], spec["system"]), [])
+def _search_columns(result: ComparisonValues, spec: Mapping[str, Any]) -> list[Titled]:
+    """Return the columns on a system's parameter search: the ranges that were searched, and the
+    configuration that validated best in each trial.
+
+    Args:
+        result: the values of a comparison or a study.
+        spec: the specification of one trial of the system.
+    """
+    condition, system = spec["condition"], spec["system"]
+    ranges = from_json(spec["search"])
+    best_configurations = result.chosen.get((condition, system), [])
+    texts = [parameters_text(configuration) for configuration in best_configurations]
     return [
-        text_cell("searched", parameters_text(from_json(spec["search"]))),
-        text_cell("chosen, trial by trial", "; ".join(map(parameters_text, configurations))),
+        text_cell("searched", parameters_text(ranges)),
+        text_cell("chosen, trial by trial", "; ".join(texts)),
     ]
 
 
 def _change_text(change: Change) -> str:
-    parameters, parts = parameters_text(change.parameters), ", ".join(change.parts)
-    return f"{change.kind}({parameters}) of {parts}"
+    """Return a change of the data, such as noise in the labels, as a call with its parameters and
+    the parts of the data that it applies to.
+    """
+    parameters = parameters_text(change.parameters)
+    data_parts = ", ".join(change.parts)
+    return f"{change.kind}({parameters}) of {data_parts}"
 
 
 def parameters_text(parameters: Mapping[str, Any]) -> str:
-    """Return parameters in one line.
+    """Return parameters in one line, as keyword arguments.
 
     >>> parameters_text({"learning_rate": 0.1, "engine": "lightgbm"})
     "learning_rate=0.1, engine='lightgbm'"
@@ -512,27 +629,28 @@ def parameters_text(parameters: Mapping[str, Any]) -> str:
 
 
 def to_markdown(tables: Mapping[str, Table], failures: Iterable[Failure]) -> str:
-    """Return tables below their titles in Markdown, followed by the trials that failed.
+    """Return tables as Markdown, each below its title, followed by a list of the trials that
+    failed.
 
     Args:
         tables: the tables by title.
-        failures: the trials.
+        failures: the trials that failed, with their errors.
     """
     lines = []
     for title, table in tables.items():
         lines += [f"## {title}", "", table.to_markdown()]
-    failed = [f"- {failure.title}: {failure.error}" for failure in failures]
-    if failed:
-        lines += ["## Failed trials", "", *failed, ""]
+    failure_items = [f"- {failure.title}: {failure.error}" for failure in failures]
+    if failure_items:
+        lines += ["## Failed trials", "", *failure_items, ""]
     return "\n".join(lines)
 
 
 def to_latex(tables: Mapping[str, Table], comments: Iterable[str]) -> str:
-    """Return tables for a paper (booktabs), each below its title as a comment.
+    """Return tables as LaTeX for a paper (booktabs), each below a comment with its title.
 
     Args:
         tables: the tables by title.
-        comments: what to say below them.
+        comments: lines to add below the tables, as comments of LaTeX.
     """
     lines = []
     for title, table in tables.items():
@@ -542,85 +660,111 @@ def to_latex(tables: Mapping[str, Table], comments: Iterable[str]) -> str:
 
 
 def to_dict(result: ComparisonValues) -> dict[str, Any]:
-    """Return a comparison as plain values, ready for JSON.
+    """Return all values of a comparison as nested dictionaries and lists, ready for JSON.
 
     Args:
         result: the values of the comparison.
     """
-    plain = {
+    values = {
         "repeats": result.n_repeats,
         "vary": result.varied,
         "alpha": result.alpha,
         "compared": result.pairs,
         **measured_values(result),
         "remarks": result.remarks,
-        "pairs": {name: _pair_dicts(result, name) for name in result.metric_names},
+        "pairs": {name: _pair_entries(result, name) for name in result.metric_names},
     }
-    return as_json_values(plain)
+    return as_json_values(values)
 
 
 def as_json_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values as JSON has them: outcomes of tests as dictionaries, tuples as lists, NaN and
-    infinities as None.
+    """Turn nested values into those that JSON has, by writing and reading them: outcomes of tests
+    become dictionaries, tuples lists, and NaN and infinities None.
     """
+
+    def to_none(_constant: str) -> None:
+        """Replace a constant that Python writes, but JSON does not have: NaN or an infinity."""
+
     text = json.dumps(values, default=vars)
-    return dict(json.loads(text, parse_constant=lambda _: None))
+    return dict(json.loads(text, parse_constant=to_none))
 
 
 def measured_values(result: ComparisonValues) -> dict[str, Any]:
-    """Return what comparisons and studies measure: cells, trees, seconds, curves and failures.
+    """Return the measurements that comparisons and studies have in common as a dictionary: counts
+    of trials, and lists of conditions, cells (values of one system on one metric), trees, seconds,
+    curves, points of figures and failures.
 
     Args:
         result: the values of a comparison or a study.
     """
-    trials = {
+    trial_counts = {
         "planned": result.n_planned,
         "done": result.n_done,
         "failed": len(result.failures),
         "constant": result.n_constant,
     }
-    curves = []
-    for (condition, system, part), by_trial in result.curves.items():
-        place = {"condition": condition, "system": system, "part": part}
-        curves.append({**place, "by_trial": by_trial})
-    points = []
-    for (condition, system), of_system in result.points.items():
-        points.append({"condition": condition, "system": system, **of_system})
+    conditions = []
+    for condition in result.conditions:
+        conditions.append({"name": condition.name, "value": condition.value})
+    failures = []
+    for failure in result.failures:
+        failures.append({"trial": failure.title, "error": failure.error})
+
     return {
         "trained_with": result.trained_with,
-        "trials": trials,
-        "conditions": [
-            {"name": condition.name, "value": condition.value} for condition in result.conditions
-        ],
+        "trials": trial_counts,
+        "conditions": conditions,
         "baseline": result.baseline,
-        "cells": [_cell_dict(cell) for cell in result.cells],
-        "trees": _by_trial(result.trees),
-        "seconds": _by_trial(result.seconds),
-        "chosen": _by_trial(result.chosen),
-        "curves": curves,
-        "points": points,
-        "failures": [
-            {"trial": failure.title, "error": failure.error} for failure in result.failures
-        ],
+        "cells": [_cell_entry(cell) for cell in result.cells],
+        "trees": _trial_entries(result.trees),
+        "seconds": _trial_entries(result.seconds),
+        "chosen": _trial_entries(result.chosen),
+        "curves": _curve_entries(result),
+        "points": _point_entries(result),
+        "failures": failures,
     }
 
 
-def _by_trial(values: Mapping[tuple[str, str], Any]) -> list[dict[str, Any]]:
-    """Return what is kept by (condition, system) as a list."""
+def _curve_entries(result: ComparisonValues) -> list[dict[str, Any]]:
+    """Return the metric after each tree as a list with one dictionary per condition, system and
+    part of the data.
+    """
     entries = []
-    for (condition, system), by_trial in values.items():
-        entries.append({"condition": condition, "system": system, "by_trial": by_trial})
+    for (condition, system, data_part), curves_of_trials in result.curves.items():
+        entry = {"condition": condition, "system": system, "part": data_part}
+        entries.append({**entry, "by_trial": curves_of_trials})
     return entries
 
 
-def _cell_dict(cell: CellResult) -> dict[str, Any]:
-    """Return a cell by the names of its numbers."""
+def _point_entries(result: ComparisonValues) -> list[dict[str, Any]]:
+    """Return the points that measurements give for figures as a list with one dictionary per
+    condition and system.
+    """
+    entries = []
+    for (condition, system), points in result.points.items():
+        entries.append({"condition": condition, "system": system, **points})
+    return entries
+
+
+def _trial_entries(values_by_system: Mapping[tuple[str, str], Any]) -> list[dict[str, Any]]:
+    """Turn a dictionary from (condition, system) to the values of its trials into a list with one
+    dictionary per condition and system, as JSON has no tuples for keys.
+    """
+    entries = []
+    for (condition, system), values_of_trials in values_by_system.items():
+        entries.append({"condition": condition, "system": system, "by_trial": values_of_trials})
+    return entries
+
+
+def _cell_entry(cell: CellResult) -> dict[str, Any]:
+    """Return the values of one system on one metric as a dictionary, its means by trial number."""
+    means_by_trial = dict(zip(cell.numbers, cell.means.tolist(), strict=True))
     return {
         "condition": cell.condition,
         "system": cell.system,
         "metric": cell.metric,
         "part": cell.part,
-        "by_trial": dict(zip(cell.numbers, cell.means.tolist(), strict=True)),
+        "by_trial": means_by_trial,
         "mean": cell.mean,
         "deviation": cell.deviation,
         "difference": cell.difference,
@@ -632,11 +776,13 @@ def _cell_dict(cell: CellResult) -> dict[str, Any]:
     }
 
 
-def _pair_dicts(result: ComparisonValues, metric: str) -> list[dict[str, Any]]:
-    """Return the tests of the pairs on a metric, with the names of the systems."""
+def _pair_entries(result: ComparisonValues, metric: str) -> list[dict[str, Any]]:
+    """Return the tests of pairs of systems on a metric as dictionaries, with the names of the
+    better and the worse system instead of their numbers.
+    """
     systems = result.system_names
-    pairs = []
+    entries = []
     for test in result.tests(metric):
         names = {"better": systems[test.better], "worse": systems[test.worse]}
-        pairs.append({**vars(test), **names})
-    return pairs
+        entries.append({**vars(test), **names})
+    return entries
