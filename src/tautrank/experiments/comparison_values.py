@@ -31,7 +31,7 @@ Place: TypeAlias = tuple[str, str]
 Configurations: TypeAlias = list[dict[str, Any]]
 """What a trial tried, each with its scores."""
 
-_CONFIDENCE = 0.95
+_CONFIDENCE = 0.95  # of the intervals of means
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class Failure:
 
 @dataclass(frozen=True, eq=False)
 class CellResult:
-    """One system under one condition on one metric, over all trials.
+    """The values of one system under one condition on one metric, over all trials.
 
     Args:
-        condition, system, metric, part: its place; the part is ``test`` unless the study judges
-            others too.
+        condition, system, metric, part: names that tell the cell from others; the part of the data
+            is ``test`` unless the study evaluates other parts, too.
         higher_is_better: whether more is better.
         numbers: the numbers of the trials that are done.
         means: the mean over the queries, one per trial.
@@ -81,8 +81,10 @@ class CellResult:
 
     @property
     def mean(self) -> float:
-        """The mean over the trials."""
-        return float(self.means.mean()) if self.means.size else math.nan
+        """The mean of the metric over all trials; NaN if no trial is done."""
+        if not self.means.size:
+            return math.nan
+        return float(self.means.mean())
 
     @property
     def difference(self) -> float:
@@ -93,31 +95,33 @@ class CellResult:
 
     @property
     def deviation(self) -> float:
-        """The standard deviation over the trials; NaN for one."""
+        """The standard deviation of the trials' means; NaN for fewer than two trials."""
         if self.means.size < 2:
             return math.nan
         return float(np.std(self.means, ddof=1))
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Student's 95 % confidence interval of the mean, as papers give it: as if the trials were
-        independent.
+        """The lower and the upper end of Student's 95 % confidence interval of the mean over
+        trials, as papers give it: as if the trials were independent. NaN for fewer than two trials.
         """
-        if self.means.size < 2:
+        n_trials = self.means.size
+        if n_trials < 2:
             return math.nan, math.nan
-        from scipy.special import stdtrit
+        from scipy.special import stdtrit  # slow to import
 
-        quantile = float(stdtrit(self.means.size - 1, (1 + _CONFIDENCE) / 2))
-        half_width = quantile * self.deviation / math.sqrt(self.means.size)
+        degrees_of_freedom = n_trials - 1
+        quantile = float(stdtrit(degrees_of_freedom, (1 + _CONFIDENCE) / 2))
+        half_width = quantile * self.deviation / math.sqrt(n_trials)
         return self.mean - half_width, self.mean + half_width
 
 
 @dataclass(frozen=True)
 class PairTest:
-    """One system against another on one metric.
+    """The test of one system against another on one metric.
 
     Args:
-        better, worse: the places of the two systems.
+        better, worse: the numbers of the two systems in their order, from 0.
         difference: by how much the better one is better.
         low, high: the confidence interval of the difference.
         p_value: the p-value of the test over queries and repeats.
@@ -157,17 +161,20 @@ class SystemResult:
     histories: list[list[float]] = field(default_factory=list)
 
     def means(self, name: str) -> F64:
-        """Return the mean of a metric over the queries, one per repeat; NaN if every query was
-        skipped.
+        """Return the mean of a metric over the queries in each repeat; NaN if the metric skips every
+        query.
+
+        A query that is skipped in one repeat counts in none.
 
         Args:
-            name: the metric.
+            name: the name of the metric.
         """
         values = self.values[name]
-        is_judged = ~np.isnan(values).any(axis=0)
-        if not is_judged.any():
-            return np.full(len(values), math.nan)
-        means: F64 = values[:, is_judged].mean(axis=1)
+        is_skipped = np.isnan(values).any(axis=0)
+        if is_skipped.all():
+            n_repeats = len(values)
+            return np.full(n_repeats, math.nan)
+        means: F64 = values[:, ~is_skipped].mean(axis=1)
         return means
 
 
@@ -225,40 +232,50 @@ class ComparisonValues(ABC):
         if self.cells:
             return
         cells = []
-        for index in range(len(self.systems)):
-            cells += [self._cell(index, metric) for metric in self.metrics]
+        for system_index in range(len(self.systems)):
+            cells += [self._summarize(system_index, metric) for metric in self.metrics]
+        # A frozen dataclass refuses an assignment.
         object.__setattr__(self, "cells", tuple(cells))
 
-    def _cell(self, index: int, metric: Metric) -> CellResult:
-        """Return one system of a comparison on one metric, compared with the baseline."""
-        system, name = self.systems[index], str(metric)
-        means = system.means(name)
-        repeats = np.flatnonzero(~np.isnan(means))
+    def _summarize(self, system_index: int, metric: Metric) -> CellResult:
+        """Return the means of one system of a comparison on one metric in all repeats, and its test
+        against the baseline.
+
+        Args:
+            system_index: the number of the system in the order of the comparison.
+            metric: the metric.
+        """
+        system = self.systems[system_index]
+        metric_name = str(metric)
+        means = system.means(metric_name)
+        repeats_with_mean = np.flatnonzero(~np.isnan(means))
+
         mean_of_tried = math.nan
         if system.untuned:
-            mean_of_tried = float(np.mean(system.untuned[name]))
+            mean_of_tried = float(np.mean(system.untuned[metric_name]))
         return CellResult(
             condition=self.condition_names[0],
             system=system.name,
-            metric=name,
+            metric=metric_name,
             part="test",
             higher_is_better=metric.higher_is_better,
-            numbers=tuple(repeats.tolist()),
-            means=means[repeats],
+            numbers=tuple(repeats_with_mean.tolist()),
+            means=means[repeats_with_mean],
             tried=mean_of_tried,
-            tested=self._outcome(index, metric),
+            tested=self._compare_with_baseline(system_index, metric),
         )
 
-    def _outcome(self, index: int, metric: Metric) -> TestOutcome | None:
-        """Return the test of a system against the baseline; None for the baseline itself, and
-        where nothing can be tested.
+    def _compare_with_baseline(self, system_index: int, metric: Metric) -> TestOutcome | None:
+        """Return the outcome of the significance test of a system against the baseline on a metric;
+        None for the baseline itself, and where nothing can be tested.
         """
-        test, baseline = self.test(metric), self._baseline_index
-        if test is None or index == baseline:
+        test = self.test(metric)
+        baseline_index = self._baseline_index
+        if test is None or system_index == baseline_index:
             return None
-        outcome = TestOutcome.of_pair(test, index, baseline)
-        adjusted = float(test.adjusted[index, baseline])
-        return outcome.with_verdict(adjusted, self.alpha, metric.sign)
+        outcome = TestOutcome.of_pair(test, system_index, baseline_index)
+        adjusted_p_value = float(test.adjusted[system_index, baseline_index])
+        return outcome.with_verdict(adjusted_p_value, self.alpha, metric.sign)
 
     @property
     @abstractmethod
@@ -293,8 +310,8 @@ class ComparisonValues(ABC):
     @property
     def n_planned(self) -> int:
         """The number of trials, those that are not done included."""
-        n_places = len(self.conditions) * len(self.system_names)
-        return n_places * self.n_repeats * self.n_folds
+        n_conditions, n_systems = len(self.conditions), len(self.system_names)
+        return n_conditions * n_systems * self.n_repeats * self.n_folds
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -335,15 +352,16 @@ class ComparisonValues(ABC):
         return self.system_names.index(self.baseline)
 
     def cell(self, condition: str, system: str, metric: str, part: str = "test") -> CellResult:
-        """Return one cell.
+        """Return the values of one system on one metric, under one condition and on one part of the
+        data, over all trials.
 
         Args:
-            condition, system, metric, part: its place, by names.
+            condition, system, metric, part: the names of these.
         """
         return self.by_place[condition, system, metric, part]
 
     def across(self, condition: str, metric: str) -> list[CellResult]:
-        """Return the cells of all systems on the test queries.
+        """Return the values of all systems on the test queries, one `CellResult` per system.
 
         Args:
             condition, metric: the names of the condition and of the metric.
@@ -352,35 +370,44 @@ class ComparisonValues(ABC):
 
     @cached_property
     def by_place(self) -> dict[CellPlace, CellResult]:
-        """The cells by (condition, system, metric, part)."""
+        """The cells (values of one system on one metric) by (condition, system, metric, part)."""
         cells = {}
         for cell in self.cells:
             cells[cell.condition, cell.system, cell.metric, cell.part] = cell
         return cells
 
     def by_trial(self, condition: str, system: str, metric: str) -> dict[int, F64]:
-        """Return the test queries' values by number of the trial, without trials in which every
-        query was skipped.
+        """Return a system's values of a metric, one per test query, by number of the trial.
+
+        Trials in which the metric skips every query are left out.
 
         Args:
-            condition, system, metric: the place, by names.
+            condition, system, metric: the names of these.
         """
-        judged_trials = []
-        for values in self._joined((condition, system, metric)):
-            if not np.isnan(values).all():
-                judged_trials.append(values)
+        values_of_trials = []
+        for values in self._join_folds((condition, system, metric)):
+            is_skipped = np.isnan(values)
+            if not is_skipped.all():
+                values_of_trials.append(values)
         numbers = self.cell(condition, system, metric).numbers
-        return dict(zip(numbers, judged_trials, strict=True))
+        return dict(zip(numbers, values_of_trials, strict=True))
 
-    def _repeats(self, of_trials: Sequence[Any]) -> list[Sequence[Any]]:
-        """Return what belongs to each repeat: one entry per fold."""
-        starts = range(0, len(of_trials), self.n_folds)
-        return [of_trials[start : start + self.n_folds] for start in starts]
+    def _group_by_repeat(self, entries: Sequence[Any]) -> list[Sequence[Any]]:
+        """Split a list with one entry per trial into one list per repeat, with one entry per fold
+        of the data.
+        """
+        starts = range(0, len(entries), self.n_folds)
+        return [entries[start : start + self.n_folds] for start in starts]
 
-    def _joined(self, cell: Cell) -> list[F64]:
-        """Return the values of a cell in each repeat, those of all folds one after the other."""
-        repeats = self._repeats(self.values.get(cell, []))
-        return [np.concatenate(folds) for folds in repeats]
+    def _join_folds(self, cell: Cell) -> list[F64]:
+        """Return a system's values of a metric in each repeat, one per test query, the queries of
+        all folds of the data one after the other.
+
+        Args:
+            cell: the names of the condition, the system and the metric.
+        """
+        values_of_trials = self.values.get(cell, [])
+        return [np.concatenate(folds) for folds in self._group_by_repeat(values_of_trials)]
 
     @cached_property
     def metrics(self) -> tuple[Metric, ...]:
@@ -390,40 +417,47 @@ class ComparisonValues(ABC):
     @cached_property
     def systems(self) -> tuple[SystemResult, ...]:
         """The systems of a comparison, in their order."""
-        return tuple(self._system(name) for name in self.system_names)
+        return tuple(self._collect_system(name) for name in self.system_names)
 
-    def _system(self, name: str) -> SystemResult:
-        """Return what a system has in all repeats of a comparison."""
+    def _collect_system(self, system: str) -> SystemResult:
+        """Return the values, trees, times and validation scores of a system in all repeats of a
+        comparison, which has a single condition.
+        """
         condition = self.condition_names[0]
-        place = (condition, name)
-        values = {}
+        values_by_metric = {}
         for metric in self.metric_names:
-            values[metric] = np.array(self._joined((condition, name, metric)))
+            values_of_repeats = self._join_folds((condition, system, metric))
+            values_by_metric[metric] = np.array(values_of_repeats)
         return SystemResult(
-            name=name,
-            values=values,
-            trees=self.trees.get(place, []),
-            seconds=self.seconds.get(place, []),
-            valid=self.valid.get(place, []),
-            untuned=self._means_of_tried(place),
-            histories=self.curves.get((condition, name, "valid"), []),
+            name=system,
+            values=values_by_metric,
+            trees=self.trees.get((condition, system), []),
+            seconds=self.seconds.get((condition, system), []),
+            valid=self.valid.get((condition, system), []),
+            untuned=self._means_of_configurations(condition, system),
+            histories=self.curves.get((condition, system, "valid"), []),
         )
 
-    def _means_of_tried(self, place: Place) -> dict[str, list[float]] | None:
-        """Return the mean of each metric over all configurations that were tried, one per repeat;
-        None without a search.
+    def _means_of_configurations(
+        self, condition: str, system: str
+    ) -> dict[str, list[float]] | None:
+        """Return for each metric a system's mean over all configurations that its search tried, one
+        per repeat; None without a search.
         """
-        tried = self._repeats(self.tried.get(place, []))
-        if not tried:
+        configurations_of_trials = self.tried.get((condition, system), [])
+        configurations_by_repeat = self._group_by_repeat(configurations_of_trials)
+        if not configurations_by_repeat:
             return None
-        means = {}
+
+        means_by_metric = {}
         for metric in self.metric_names:
-            values = self._repeats(self.values[(*place, metric)])
-            means[metric] = [
-                _mean_of_tried(of_splits, configurations, metric)
-                for of_splits, configurations in zip(values, tried, strict=True)
+            values_by_repeat = self._group_by_repeat(self.values[condition, system, metric])
+            repeats = zip(values_by_repeat, configurations_by_repeat, strict=True)
+            means_by_metric[metric] = [
+                _mean_of_configurations(values, configurations, metric)
+                for values, configurations in repeats
             ]
-        return means
+        return means_by_metric
 
     def test(self, metric: str | Metric) -> SystemsTest | None:
         """Return the test of all systems of a comparison on one metric; None for one system, or
@@ -436,19 +470,22 @@ class ComparisonValues(ABC):
 
     @cached_property
     def _tests_by_metric(self) -> dict[str, SystemsTest | None]:
+        """The significance test of all systems on each metric, by its name; None where there are
+        too few systems or queries.
+        """
         baseline = None if self.pairs == "all" else self._baseline_index
         tests: dict[str, SystemsTest | None] = {}
-        for name in self.metric_names:
-            values = np.array([system.values[name] for system in self.systems])
-            tests[name] = None
+        for metric in self.metric_names:
+            values = np.array([system.values[metric] for system in self.systems])
+            test = None
             if _can_test(values):
-                tests[name] = systems_test(
-                    values, self.overlap, baseline=baseline, level=self.alpha
-                )
+                test = systems_test(values, self.overlap, baseline=baseline, level=self.alpha)
+            tests[metric] = test
         return tests
 
     def tests(self, metric: str | Metric) -> list[PairTest]:
-        """Return the tests of the pairs of systems that are compared on one metric.
+        """Return the tests of the pairs of systems that are compared on one metric: each system with
+        the baseline, or every two systems.
 
         Args:
             metric: the metric, or its name.
@@ -456,43 +493,53 @@ class ComparisonValues(ABC):
         test = self.test(metric)
         if test is None:
             return []
-        sign = read_metric(metric).sign
+
+        # Pairs that are not compared have no adjusted p-value. The table of p-values is symmetric:
+        # the triangle above its diagonal has each pair once.
         is_compared = np.triu(~np.isnan(test.adjusted))
-        return [
-            _pair_test(test, first, second, sign)
-            for first, second in np.argwhere(is_compared).tolist()
-        ]
+        pairs = np.argwhere(is_compared).tolist()
+        sign = read_metric(metric).sign
+        return [_pair_test(test, first, second, sign) for first, second in pairs]
 
 
 def _can_test(values: F64) -> bool:
-    """Return whether there are two systems and two judged queries at least.
+    """Return whether differences between systems can be tested: there are at least two systems, and
+    two queries that the metric does not skip.
 
     Args:
         values: ``[systems, repeats, queries]``; NaN where the metric skips a query.
     """
-    is_judged = ~np.isnan(values[0]).any(axis=0)
-    return len(values) > 1 and int(np.count_nonzero(is_judged)) > 1
+    # Whether a query is skipped depends on its judgments, the same for all systems.
+    values_of_first_system = values[0]
+    is_skipped = np.isnan(values_of_first_system).any(axis=0)
+    n_systems, n_queries = len(values), int(np.count_nonzero(~is_skipped))
+    return n_systems > 1 and n_queries > 1
 
 
 def _pair_test(test: SystemsTest, first: int, second: int, sign: int) -> PairTest:
-    """Return the test of two systems, the better one before the worse.
+    """Return the test of two systems as that of the better one minus the worse, by their mean
+    difference.
 
     Args:
-        test: the test of all systems.
-        first, second: the places of the two.
-        sign: 1 if more is better, -1 for a cost.
+        test: the test of all systems, with tables ``[system, system]`` of differences of the
+            metric, ends of confidence intervals and p-values.
+        first, second: the numbers of the two systems in their order.
+        sign: 1 if high values of the metric are better, -1 if low ones are.
     """
-    if sign * test.differences[first, second] > 0:
+    better, worse = second, first
+    first_is_better = sign * test.differences[first, second] > 0
+    if first_is_better:
         better, worse = first, second
-    else:
-        better, worse = second, first
-    ends = (sign * float(test.low[better, worse]), sign * float(test.high[better, worse]))
+
+    # The sign -1 turns the interval around: its upper end becomes the lower one.
+    one_end = sign * float(test.low[better, worse])
+    other_end = sign * float(test.high[better, worse])
     return PairTest(
         better=better,
         worse=worse,
         difference=sign * float(test.differences[better, worse]),
-        low=min(ends),
-        high=max(ends),
+        low=min(one_end, other_end),
+        high=max(one_end, other_end),
         p_value=float(test.p_values[first, second]),
         adjusted=float(test.adjusted[first, second]),
     )
@@ -568,21 +615,32 @@ class PlannedValues(ComparisonValues):
         return self.plan.study.protocol.tests_same_queries
 
 
-def _mean_of_tried(values: Sequence[F64], tried: Sequence[Configurations], metric: str) -> float:
-    """Return the mean of a metric over all configurations; a query counts once, so a split counts
-    by its queries.
+def _mean_of_configurations(
+    values: Sequence[F64], configurations: Sequence[Configurations], metric: str
+) -> float:
+    """Return the mean of a metric over all configurations that a search tried, and over the folds
+    of the data, weighted by their numbers of test queries; NaN if there is none.
 
     Args:
-        values: the values of the queries of each split; NaN where the metric skips one.
-        tried: the configurations of each split, with their means on it.
+        values: for each fold, the metric of its test queries; NaN where the metric skips a query.
+        configurations: for each fold, the configurations, each with its mean over the queries under
+            ``configuration["test"][metric]``, which is None if all were skipped.
         metric: the name of the metric.
     """
-    total, n_queries = 0.0, 0
-    for split, configurations in zip(values, tried, strict=True):
-        n_judged = int(np.count_nonzero(~np.isnan(split)))
-        means = [configuration["test"][metric] for configuration in configurations]
-        means = [mean for mean in means if mean is not None]
-        if means and n_judged:
-            total += n_judged * float(np.mean(means))
-            n_queries += n_judged
-    return total / n_queries if n_queries else math.nan
+    weighted_sum = 0.0
+    n_queries = 0
+    for values_of_fold, configurations_of_fold in zip(values, configurations, strict=True):
+        is_skipped = np.isnan(values_of_fold)
+        n_queries_of_fold = int(np.count_nonzero(~is_skipped))
+        means = []
+        for configuration in configurations_of_fold:
+            mean = configuration["test"][metric]
+            if mean is not None:
+                means.append(mean)
+        if means and n_queries_of_fold:
+            weighted_sum += n_queries_of_fold * float(np.mean(means))
+            n_queries += n_queries_of_fold
+
+    if not n_queries:
+        return math.nan
+    return weighted_sum / n_queries
