@@ -1,4 +1,4 @@
-"""The page of a comparison: the answer, tables, figures, settings, and what reproduces them."""
+"""The page of a comparison: the answer, tables, figures, settings, and how to run it again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from tautrank.report.plotly_script import require_plotly
 from tautrank.significance.verdicts import HOLDS
 from tautrank.tables import Table, difference_text
 
-_MOST_SEEDS = 20  # shown on the page; the seed of the plan gives all of them
+_MAX_SEEDS = 20  # shown on the page; the seed of the plan gives all of them
+_PAIRS_TITLE = "Every pair"
 
 
 class Subject(NamedTuple):
@@ -54,7 +55,8 @@ def comparison_page(
     figures: bool = False,
     command: str | None = None,
 ) -> Page:
-    """Build the page of a comparison.
+    """Build the HTML page of a comparison: the answer in words, tables, figures, trials that failed,
+    settings, and how to run it again.
 
     Args:
         result: the values of the comparison.
@@ -80,8 +82,15 @@ def comparison_page(
 
 
 def _question(result: ComparisonValues, competitors: str) -> str:
-    """Return the question that the page answers."""
-    n_queries = next(iter(result.systems[0].values.values())).shape[1]
+    """Return the question that the page of a comparison answers.
+
+    Args:
+        result: the values of the comparison.
+        competitors: what to call the systems that are compared, such as ``losses``.
+    """
+    values_by_metric = result.systems[0].values
+    values_of_first_metric = next(iter(values_by_metric.values()))  # [repeats, queries]
+    n_queries = values_of_first_metric.shape[1]
     n_systems = len(result.systems)
     if n_systems == 1:
         return f"How well does {result.systems[0].name} rank {n_queries:,} test queries?"
@@ -92,30 +101,35 @@ def _question(result: ComparisonValues, competitors: str) -> str:
 
 
 def result_sections(tables: Mapping[str, Table]) -> list[Section]:
-    """Return the sections of the tables: one group for the metrics, and every pair folded.
+    """Return the sections of the tables of results: several tables of metrics in one group, and the
+    table of every pair of systems folded, so that a click opens it.
 
     Args:
         tables: the tables by title.
     """
-    results = []
+    metric_sections = []
     for title, table in tables.items():
-        if title != "Every pair":
-            results.append(TableSection(title, table))
-    sections: list[Section] = [*results]
-    if len(results) > 1:
-        sections = [Group("Results", results)]
-    if "Every pair" in tables:
-        sections.append(TableSection("Every pair", tables["Every pair"], folded=True))
+        if title != _PAIRS_TITLE:
+            metric_sections.append(TableSection(title, table))
+    sections: list[Section] = [*metric_sections]
+    if len(metric_sections) > 1:
+        sections = [Group("Results", metric_sections)]
+    if _PAIRS_TITLE in tables:
+        sections.append(TableSection(_PAIRS_TITLE, tables[_PAIRS_TITLE], folded=True))
     return sections
 
 
 def figure_sections(figures: Sequence[FigureSection]) -> list[Section]:
-    """Return figures under one heading; nothing where there are none."""
-    return [Group("Figures", figures)] if figures else []
+    """Return one section with all figures under a heading; an empty list if there are none."""
+    if not figures:
+        return []
+    return [Group("Figures", figures)]
 
 
 def failure_sections(result: ComparisonValues) -> list[Section]:
-    """Return the table of the trials that failed; nothing where none did."""
+    """Return one section with a table of the trials that raised an error; an empty list if none
+    did.
+    """
     if not result.failures:
         return []
     rows = [[failure.title, failure.error] for failure in result.failures]
@@ -125,13 +139,14 @@ def failure_sections(result: ComparisonValues) -> list[Section]:
 def settings_section(
     settings: Mapping[str, str], title: str, table: Table, data: Table | None = None
 ) -> Section:
-    """Return what was run: settings, what was compared, and the data.
+    """Return the section of a page on what was run: settings, a folded table of the systems that
+    were compared, and a table of the data.
 
     Args:
         settings: texts by name; an empty text is left out.
-        title: the title of the table.
-        table: what was compared.
-        data: the parts of data in memory.
+        title: the title of the table of systems.
+        table: the table of systems.
+        data: the sizes of the data; None if the data was not in memory.
     """
     applicable = {name: text for name, text in settings.items() if text}
     sections: list[Section] = [
@@ -144,7 +159,8 @@ def settings_section(
 
 
 def trials_section(result: PlannedValues, settings: Mapping[str, str]) -> Section:
-    """Return what was run in the trials of a plan.
+    """Return the section of a page on the settings, trainings (or measurements) and data of a
+    comparison or a study.
 
     Args:
         result: the values of a comparison or a study.
@@ -156,13 +172,15 @@ def trials_section(result: PlannedValues, settings: Mapping[str, str]) -> Sectio
 
 
 def _data_table(result: PlannedValues) -> Table:
-    """Return the sizes of the parts of each split."""
+    """Return a table of the numbers of queries, documents and features of the data: one row for the
+    training, validation and test part of each split.
+    """
     rows = []
-    for number, split in enumerate(result.plan.data.held, 1):
-        for name, part in split._asdict().items():
+    for split_number, split in enumerate(result.plan.data.held, 1):
+        for part_name, part in split._asdict().items():
             if part is not None:
                 sizes = (part.n_queries, part.n_documents, part.n_features)
-                rows.append((number, name, *sizes))
+                rows.append((split_number, part_name, *sizes))
     return Table.of(["split", "part", "queries", "documents", "features"], rows)
 
 
@@ -170,7 +188,8 @@ def _data_table(result: PlannedValues) -> Table:
 
 
 def answer(result: ComparisonValues) -> list[str]:
-    """Return a comparison in words: what is missing, and which system is best on each metric.
+    """Return the sentences that answer which system is best on each metric, and whether its lead
+    is significant, after warnings of trials that are missing.
 
     Args:
         result: the values of the comparison.
@@ -189,7 +208,9 @@ def answer(result: ComparisonValues) -> list[str]:
 
 
 def _verdicts(result: ComparisonValues, condition: str) -> list[str]:
-    """Return the verdicts on all differences from the baseline, of all metrics."""
+    """Return the verdicts of the tests against the baseline under a condition, for every system and
+    metric: whether the system is significantly better, worse, or neither.
+    """
     verdicts = []
     for metric in result.metrics_under(condition):
         for cell in result.across(condition, metric):
@@ -199,7 +220,8 @@ def _verdicts(result: ComparisonValues, condition: str) -> list[str]:
 
 
 def caveats(result: ComparisonValues) -> list[str]:
-    """Return how many trials are missing, and how many models rank nothing.
+    """Return warnings of trials that are not done, and of models that give every document the same
+    score; empty if there are none.
 
     Args:
         result: the values of a comparison or a study.
@@ -208,9 +230,9 @@ def caveats(result: ComparisonValues) -> list[str]:
     n_planned = result.n_planned
     if result.n_done < n_planned:
         kind = "measurements" if result.measures_only else "trainings"
-        failed = f", {len(result.failures)} failed" if result.failures else ""
+        failures = f", {len(result.failures)} failed" if result.failures else ""
         sentences.append(
-            f"{result.n_done:,} of {n_planned:,} {kind} are done{failed};"
+            f"{result.n_done:,} of {n_planned:,} {kind} are done{failures};"
             " all numbers are about these."
         )
     if result.n_constant:
@@ -219,35 +241,44 @@ def caveats(result: ComparisonValues) -> list[str]:
 
 
 def lead_sentences(result: ComparisonValues, condition: str) -> list[str]:
-    """Return which system is best on each metric under a condition, in a sentence per metric.
+    """Return a sentence for each metric on which system is best under a condition, after those on
+    metrics without values.
 
     Args:
         result: the values of a comparison or a study.
-        condition: the condition.
+        condition: the name of the condition.
     """
-    leads = [_lead(leader, result.baseline) for leader in leaders_of(result, condition)]
-    return [*skipped_metrics(result, condition), *leads]
+    sentences = skipped_metrics(result, condition)
+    for leader in leaders_of(result, condition):
+        sentences.append(_describe_leader(leader, result.baseline))
+    return sentences
 
 
 def leaders_of(result: ComparisonValues, condition: str) -> list[CellResult]:
-    """Return the cell with the best mean on each metric for which there are values."""
+    """Return for each metric the values of the system with the best mean under a condition; a metric
+    without values is left out.
+    """
     leaders = []
     for metric in result.metrics_under(condition):
         cells = [cell for cell in result.across(condition, metric) if cell.means.size]
         if cells:
-            leaders.append(_leader(cells))
+            leaders.append(_best_cell(cells))
     return leaders
 
 
-def _leader(cells: Sequence[CellResult]) -> CellResult:
-    """Return the cell with the best mean, the first of several."""
+def _best_cell(cells: Sequence[CellResult]) -> CellResult:
+    """Return the system with the best mean among the values of several systems on one metric; the
+    first of equal ones.
+    """
     if cells[0].higher_is_better:
         return max(cells, key=lambda cell: cell.mean)
     return min(cells, key=lambda cell: cell.mean)
 
 
 def skipped_metrics(result: ComparisonValues, condition: str) -> list[str]:
-    """Return a sentence for each metric that skipped every query."""
+    """Return a sentence for each metric that has no values under a condition although trials are
+    done: it skipped every query.
+    """
     sentences = []
     for metric in result.metrics_under(condition):
         has_values = any(cell.means.size for cell in result.across(condition, metric))
@@ -257,7 +288,13 @@ def skipped_metrics(result: ComparisonValues, condition: str) -> list[str]:
 
 
 def _leads_by_chance(leaders: Sequence[CellResult], baseline: str) -> str:
-    """Return one sentence for all metrics, where no system is shown to be better."""
+    """Return the answer where no system is significantly better than the baseline: the best means
+    of all metrics, by system.
+
+    Args:
+        leaders: for each metric, the values of the system with the best mean.
+        baseline: the name of the baseline.
+    """
     means_by_system: dict[str, list[str]] = {}
     for leader in leaders:
         mean = f"{leader.mean:.4f} {leader.metric}"
@@ -271,8 +308,14 @@ def _leads_by_chance(leaders: Sequence[CellResult], baseline: str) -> str:
     )
 
 
-def _lead(leader: CellResult, baseline: str) -> str:
-    """Return which system is best on a metric, and whether it is better than the baseline."""
+def _describe_leader(leader: CellResult, baseline: str) -> str:
+    """Return the sentence on the system with the best mean on a metric: the mean, its difference
+    from the baseline, and whether that is significant.
+
+    Args:
+        leader: the values of the system on the metric.
+        baseline: the name of the baseline; it may be the leader itself, which is not tested.
+    """
     sentence = f"{leader.metric}: {leader.system} has the best mean, {leader.mean:.4f}"
     if leader.tested is None:
         return f"{sentence}."
@@ -286,16 +329,18 @@ def _lead(leader: CellResult, baseline: str) -> str:
 
 
 def comparison_settings(result: PlannedValues) -> dict[str, str]:
-    """Return settings, versions and seeds of a comparison, by name.
+    """Return the settings, seeds and versions of a comparison of losses as texts by name.
 
     Args:
         result: the values of the comparison.
     """
-    configurations = result.plan.budget.configurations or "none: parameters as given"
+    configurations = "none: parameters as given"
+    if result.plan.budget.configurations:
+        configurations = str(result.plan.budget.configurations)
     return {
         "repeats": f"{result.n_repeats}, other {result.varied} in each",
         "level": f"{result.alpha:g}",
-        "configurations tried": str(configurations),
+        "configurations tried": configurations,
         **measured_settings(result),
         **seed_settings(result),
         **plan_settings(result),
@@ -304,49 +349,64 @@ def comparison_settings(result: PlannedValues) -> dict[str, str]:
 
 
 def measured_settings(result: ComparisonValues) -> dict[str, str]:
-    """Return the metrics and the baseline."""
+    """Return the metrics and the baseline of a comparison as texts by name."""
     metrics = dict.fromkeys(cell.metric for cell in result.cells)
     return {"metrics": ", ".join(metrics), "baseline": result.baseline}
 
 
 def seed_settings(result: PlannedValues) -> dict[str, str]:
-    """Return the seed of the plan, and those of its trials as far as there is room for them."""
-    seeds = list(dict.fromkeys(str(trial.spec["seed"]) for trial in result.plan.trials()))
-    text = ", ".join(seeds[:_MOST_SEEDS])
-    if len(seeds) > _MOST_SEEDS:
-        text += f" and {len(seeds) - _MOST_SEEDS} more"
+    """Return the random seed of a plan and the seeds of its trials as texts by name; of many seeds,
+    the first ones.
+    """
+    seeds_of_trials = [str(trial.spec["seed"]) for trial in result.plan.trials()]
+    unique_seeds = list(dict.fromkeys(seeds_of_trials))
+    text = ", ".join(unique_seeds[:_MAX_SEEDS])
+    n_left_out = len(unique_seeds) - _MAX_SEEDS
+    if n_left_out > 0:
+        text += f" and {n_left_out} more"
     return {"seed": str(result.plan.seed), "seeds of the trials": text}
 
 
 def plan_settings(result: PlannedValues) -> dict[str, str]:
-    """Return what else decides the numbers of trials: overlap, threads and data."""
-    plan, meta = result.plan, result.meta
+    """Return the settings of a plan besides seeds and metrics as texts by name: overlap of training
+    data, threads, hash of the data, and where the trials are stored. Settings that do not apply are
+    empty.
+    """
+    overlap = f"{result.overlap:.4g}" if result.overlap else ""
+    n_threads = str(result.plan.n_jobs) if result.plan.n_jobs else ""
+    hashes = [fingerprint for _fold, fingerprint in result.plan.fingerprints]
     return {
-        "overlap of trials": f"{result.overlap:.4g}" if result.overlap else "",
-        "threads of a trial": str(plan.n_jobs or ""),
-        "hash of the data": ", ".join(fingerprint for _, fingerprint in plan.fingerprints),
-        "store created": meta.get("created", ""),
-        "command as typed": meta.get("command", ""),
+        "overlap of trials": overlap,
+        "threads of a trial": n_threads,
+        "hash of the data": ", ".join(hashes),
+        "store created": result.meta.get("created", ""),
+        "command as typed": result.meta.get("command", ""),
     }
 
 
 def version_settings(result: ComparisonValues) -> dict[str, str]:
-    """Return the versions that made the numbers and the page."""
-    version = tautrank.__version__
-    tools = (f"tautrank {result.meta.get('tautrank', version)}", *result.trained_with)
+    """Return as texts by name the versions of the tools that trained, and of those that write the
+    page.
+    """
+    version_now = tautrank.__version__
+    version_of_run = result.meta.get("tautrank", version_now)
+    training_tools = [f"tautrank {version_of_run}", *result.trained_with]
+    python_version = platform.python_version()
     return {
-        "run with": ", ".join(tools),
+        "run with": ", ".join(training_tools),
         "page written with": (
-            f"tautrank {version}, Python {platform.python_version()}, NumPy {np.__version__}"
+            f"tautrank {version_now}, Python {python_version}, NumPy {np.__version__}"
         ),
     }
 
 
-# ---- What gives the result again
+# ---- How to run it again
 
 
 def _reproduction(command: str | None, call: str) -> Code:
-    """Return the command or the call that gives the numbers again."""
+    """Return the section with the terminal command that runs the comparison again, or without a
+    command the call in Python.
+    """
     if command:
         remark = "The same command on the same files gives the same numbers."
         return Code("Run it again", command, [remark])
@@ -355,7 +415,7 @@ def _reproduction(command: str | None, call: str) -> Code:
 
 
 def python_call(result: PlannedValues) -> str:
-    """Return the call of `tautrank.compare` that gives a comparison again.
+    """Return the text of the call of `tautrank.compare` that runs a comparison again.
 
     Args:
         result: the values of the comparison.
@@ -363,7 +423,7 @@ def python_call(result: PlannedValues) -> str:
     return call_text(
         "tr.compare",
         "train, valid, test",
-        losses=[_as_typed(system) for system in result.plan.study.systems],
+        losses=[_shortest_form(system) for system in result.plan.study.systems],
         metrics=list(result.metric_names),
         repeats=result.n_repeats,
         vary=result.varied,
@@ -375,25 +435,27 @@ def python_call(result: PlannedValues) -> str:
 
 
 def test_arguments(result: ComparisonValues) -> dict[str, Any]:
-    """Return the arguments of the tests, as one types them."""
+    """Return the keyword arguments of `tautrank.compare` that decide how systems are tested."""
     return {"alpha": result.alpha, "baseline": result.baseline, "pairs": result.pairs}
 
 
-def _as_typed(system: Any) -> Any:
-    """Return a system as one types it: a loss without parameters by its name alone."""
-    if isinstance(system, System):
-        is_plain = system == System(system.loss)
-        return system.loss if is_plain else system
-    return system
+def _shortest_form(system: Any) -> Any:
+    """Return the shortest argument that stands for a compared system: the text of its loss, if the
+    system has no name or parameters of its own; else the system itself.
+    """
+    if not isinstance(system, System):
+        return system
+    is_loss_alone = system == System(system.loss)
+    return system.loss if is_loss_alone else system
 
 
 def call_text(function: str, data: str, **options: Any) -> str:
-    """Return a call in Python, one option per line.
+    """Return the text of a call in Python, with one keyword argument per line.
 
     Args:
-        function: the function.
-        data: its first arguments.
-        **options: the others by name.
+        function: the name of the function.
+        data: its positional arguments, as text.
+        **options: its keyword arguments, as values.
 
     >>> print(call_text("tr.compare", "train, valid, test", repeats=5))
     tr.compare(
