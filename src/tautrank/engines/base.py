@@ -198,8 +198,8 @@ class Engine(abc.ABC):
 
 
 def _reason(error: Exception) -> str:
-    """Return what a tool says is wrong, without places in its source code, as a user would write
-    it.
+    """Return the reason in a tool's error message, without time stamps and places in its source
+    code, and without the marks of C++.
 
     LightGBM says "Check failed: what is wrong at /path/file.hpp, line 12 .", and XGBoost
     "[12:34:56] /path/file.cc:78: Check failed: condition: what is wrong" before a stack trace.
@@ -210,7 +210,9 @@ def _reason(error: Exception) -> str:
     'bagging_freq > 0.5'
     """
     first_line = str(error).strip().partition("\n")[0]
-    reason = re.sub(r"^\[[\d:]+\] \S+:\d+: | at \S+, line \d+ *\.?$", "", first_line).strip()
+    time_and_place = r"^\[[\d:]+\] \S+:\d+: "  # as of XGBoost
+    place_at_end = r" at \S+, line \d+ *\.?$"  # as of LightGBM
+    reason = re.sub(f"{time_and_place}|{place_at_end}", "", first_line).strip()
     if "num_features()) > (0)" in reason:
         return "no feature varies enough to be split"
     without_cpp = re.sub(r"config->|(?<=\d)f\b", "", reason)

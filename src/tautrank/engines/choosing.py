@@ -33,8 +33,12 @@ class CommitteeOptions:
     weights: str = "equal"
 
     def read(self) -> Committee:
-        """Return the committee."""
-        losses = self.of.split("|") if isinstance(self.of, str) else self.of
+        """Return the committee that these options describe: several losses whose models are added
+        up.
+        """
+        losses = self.of
+        if isinstance(losses, str):
+            losses = losses.split("|")
         if losses in ([], ()):
             raise OptionError("loss: found an empty list; expected at least one loss")
         if not isinstance(losses, list | tuple):

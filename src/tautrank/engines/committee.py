@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from tautrank.arrays import Array
+from tautrank.arrays import F64, Array
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, SelfTrainingEngine
 from tautrank.engines.binned import Bins
@@ -31,7 +31,15 @@ from tautrank.engines.monitor import TrainingMonitor
 from tautrank.engines.packages import DEFAULT_ENGINE
 from tautrank.engines.registry import engine_named, engine_of_member
 from tautrank.engines.sum_model import exact_in_float32, weighted_sum
-from tautrank.engines.task import Committee, Member, QueryBagging, Settings, Step, Task
+from tautrank.engines.task import (
+    Committee,
+    Member,
+    Part,
+    QueryBagging,
+    Settings,
+    Step,
+    Task,
+)
 from tautrank.engines.training import train_model
 from tautrank.errors import OptionError, counted
 from tautrank.losses.base import Loss
@@ -80,32 +88,37 @@ class CommitteeEngine(SelfTrainingEngine):
         self.supports_fast = engine_named(engine).supports_fast
 
     def train(self, task: Task, settings: Settings, monitor: TrainingMonitor) -> FittedModel:
-        """Train all members, side by side as far as the threads go, and add them up.
+        """Train all members of a committee of losses, and return the weighted sum of their models.
+
+        Members are trained side by side, as many as there are threads.
 
         Args:
-            task: what to learn from what.
+            task: training and validation data, and the committee as its loss.
             settings: how to train each member.
-            monitor: judges the sum, once.
+            monitor: judges the finished sum, once.
         """
         committee = task.loss
         assert isinstance(committee, Committee)
         if committee.weights == "fitted":
             _check_enough_for_weights(task)
         members = _members(committee, task)
-        monitor_of_rounds = TrainingMonitor(
-            task, dataclasses.replace(settings, callbacks=(), eval_train=False)
-        )
+        # After each round another monitor judges the members' sum: it decides when they stop.
+        settings_of_rounds = dataclasses.replace(settings, callbacks=(), eval_train=False)
+        monitor_of_rounds = TrainingMonitor(task, settings_of_rounds)
+        progress = monitor.take_progress()
+        models = self._train_members(members, task, settings, progress, monitor_of_rounds)
 
-        models = self._trained(members, task, settings, monitor.take_progress(), monitor_of_rounds)
         factors = member_factors(models, task, committee.weights)
-        total = exact_in_float32(weighted_sum(models, factors))
-        monitor.after_round(
-            total.n_trees, lambda part: scores_of(total, task.parts[part], settings.n_jobs)
-        )
-        monitor.prepend_history(monitor_of_rounds.history)
-        return total
+        summed_model = exact_in_float32(weighted_sum(models, factors))
 
-    def _trained(
+        def scores_of_sum(part: Part) -> F64:
+            return scores_of(summed_model, task.parts[part], settings.n_jobs)
+
+        monitor.after_round(summed_model.n_trees, scores_of_sum)
+        monitor.prepend_history(monitor_of_rounds.history)
+        return summed_model
+
+    def _train_members(
         self,
         members: Sequence[SeatedMember],
         task: Task,
@@ -113,25 +126,33 @@ class CommitteeEngine(SelfTrainingEngine):
         progress: Progress,
         monitor: TrainingMonitor,
     ) -> list[FittedModel]:
-        """Return the models of the members; the monitor judges their sum after each round."""
-        n_side_by_side = min(settings.threads, len(members))
-        counter = _TreeCounter(progress, settings.n_estimators * len(members))
+        """Train the members of a committee in threads of their own, and return their models.
+
+        With validation data, all members grow one tree, the monitor judges the sum of their scores,
+        and then all grow the next tree or stop (`Lockstep`). Without it, or where trainings of a
+        tool cannot run at the same time, each member is trained to its end by itself.
+        """
+        n_growing = min(settings.threads, len(members))
+        tree_counter = _TreeCounter(progress, settings.n_estimators * len(members))
         settings = dataclasses.replace(
             settings,
-            n_jobs=max(1, settings.threads // n_side_by_side),
+            n_jobs=max(1, settings.threads // n_growing),
             verbose=0,
-            callbacks=(*settings.callbacks, counter),
+            callbacks=(*settings.callbacks, tree_counter),
         )
         engines = [engine_of_member(self._engine, member.loss) for member in members]
-        take_turns = any(engine.one_at_a_time for engine in engines)
+        can_overlap = not any(engine.one_at_a_time for engine in engines)
+
         lockstep = None
-        if task.valid is not None and not take_turns:
-            lockstep = Lockstep(len(members), _stop_rule_of_sum(task, monitor), n_side_by_side)
+        n_threads = n_growing
+        if task.valid is not None and can_overlap:
+            lockstep = Lockstep(len(members), _stop_rule_of_sum(task, monitor), n_growing)
+            # Each member needs a thread to wait in, also where fewer may grow at a time.
+            n_threads = len(members)
 
         task = dataclasses.replace(task, bins=task.bins or Bins(), bin_seed=settings.seed)
         task_without_lists = _without_list_features(task)
-        # In lockstep all have begun, and wait for their turn.
-        with ThreadPoolExecutor(len(members) if lockstep else n_side_by_side) as pool:
+        with ThreadPoolExecutor(n_threads) as pool:
             trainings = []
             for member, engine in zip(members, engines, strict=True):
                 member_task = task if member.sees_lists else task_without_lists
@@ -144,13 +165,13 @@ class CommitteeEngine(SelfTrainingEngine):
             try:
                 return [training.result() for training in trainings]
             except BaseException:
-                counter.stop_all.set()
+                tree_counter.stop_all.set()
                 raise
 
     def translate_parameters(
         self, parameters: Mapping[str, Any], fixed: Collection[str] = ()
     ) -> dict[str, Any]:
-        """Rename parameters as the engine of the members does.
+        """Return parameters under the names that the engine of the members has for them.
 
         Args:
             parameters: values under the names that scikit-learn and LightGBM use.
@@ -161,12 +182,15 @@ class CommitteeEngine(SelfTrainingEngine):
     def member_settings(
         self, member: SeatedMember, settings: Settings, n_documents: int
     ) -> Settings:
-        """Return the settings of a member: a seed of its own, and what it does not learn from,
-        unless the user has said so.
+        """Return the training settings of one member of a committee, such that members differ.
+
+        Every member has a seed of its own and learns from a random share of the queries and of the
+        features; its thresholds are drawn at random, in trees with more leaves. Sampling that the
+        user has set, or that the member's engine cannot do, is left alone.
 
         Args:
-            member: the member.
-            settings: those of the committee.
+            member: its number, its loss, and whether it sees the list features.
+            settings: the settings of the committee.
             n_documents: number of training documents.
         """
         seed = (settings.seed + member.number * _SEED_STEP) % 2**31
@@ -216,9 +240,13 @@ class _TreeCounter:
 
 
 def _check_enough_for_weights(task: Task) -> None:
-    """Refuse to fit weights to few validation queries."""
-    sets = [*task.validation_sets().values()]
-    n_queries = sets[0].data.n_queries if sets else 0
+    """Refuse weights that are to be fitted to too few validation queries; the first validation set
+    counts.
+    """
+    validation_sets = [*task.validation_sets().values()]
+    n_queries = 0
+    if validation_sets:
+        n_queries = validation_sets[0].data.n_queries
     if n_queries < _FEWEST_FOR_WEIGHTS:
         raise OptionError(
             f"weights: found {counted(n_queries, 'validation query')}; expected at least "
@@ -227,18 +255,25 @@ def _check_enough_for_weights(task: Task) -> None:
 
 
 def _members(committee: Committee, task: Task) -> list[SeatedMember]:
-    """Return the members: every second one sees the list features, if there are any."""
+    """Return the numbered members of a committee: every second one sees the list features, if there
+    are any.
+    """
     has_list_features = task.own_columns is not None
-    return [
-        SeatedMember(number, loss, has_list_features and number % 2 == 0)
-        for number, loss in enumerate(committee.all_members)
-    ]
+    members = []
+    for number, loss in enumerate(committee.all_members):
+        is_even = number % 2 == 0
+        members.append(SeatedMember(number, loss, sees_lists=has_list_features and is_even))
+    return members
 
 
 def _train_member(
     number: int, engine: Engine, task: Task, settings: Settings, lockstep: Lockstep | None
 ) -> FittedModel:
-    """Train one member, alone or in step with the others."""
+    """Train the member of a committee with a number and return its model.
+
+    With a `Lockstep` it grows its trees at the pace of the other members, and keeps all of them;
+    without one it is trained by itself.
+    """
     if lockstep is None:
         model, _ = train_model(engine, task, settings)
         return model
@@ -248,31 +283,42 @@ def _train_member(
 
 
 def _without_list_features(task: Task) -> Task:
-    """Return the task without the list features; the task as it is if there are none."""
+    """Return a task whose training and validation data have only the user's own feature columns.
+
+    List features are computed from all documents of a query, and stand in the columns after those.
+    """
     n_columns = task.own_columns
-    if n_columns is None:
+    if n_columns is None:  # there are no list features
         return task
 
-    def narrowed(data: RankingData) -> RankingData:
-        names = data.feature_names and data.feature_names[:n_columns]
-        return dataclasses.replace(data, X=data.X[:, :n_columns].copy(), feature_names=names)
+    def with_own_columns(data: RankingData) -> RankingData:
+        names = data.feature_names
+        if names is not None:
+            names = names[:n_columns]
+        own_features = data.X[:, :n_columns].copy()
+        return dataclasses.replace(data, X=own_features, feature_names=names)
 
-    valid = None if task.valid is None else narrowed(task.valid)
-    return dataclasses.replace(task, train=narrowed(task.train), valid=valid)
+    valid = None
+    if task.valid is not None:
+        valid = with_own_columns(task.valid)
+    return dataclasses.replace(task, train=with_own_columns(task.train), valid=valid)
 
 
 def _stop_rule_of_sum(task: Task, monitor: TrainingMonitor) -> Callable[[list[Array]], bool]:
-    """Return what says from the validation scores of the members whether their sum has stopped
-    improving.
+    """Return a function that says whether a committee should stop training.
+
+    The function takes each member's scores of the validation documents, divides them by their
+    spread within queries, and has the monitor judge their sum.
     """
+    # The spread is measured on the first validation set, which decides when to stop.
     deciding_set = next(iter(task.validation_sets().values()))
 
     def stop_rule(scores_of_members: list[Array]) -> bool:
         scaled_scores = []
         for scores in scores_of_members:
-            spread = inverse_spread(scores[deciding_set.documents], deciding_set.data)
-            scaled_scores.append(scores * spread)
-        total = np.sum(scaled_scores, axis=0)
-        return monitor.after_round(0, lambda _: total)
+            factor = inverse_spread(scores[deciding_set.documents], deciding_set.data)
+            scaled_scores.append(scores * factor)
+        summed_scores = np.sum(scaled_scores, axis=0)
+        return monitor.after_round(0, lambda _part: summed_scores)
 
     return stop_rule

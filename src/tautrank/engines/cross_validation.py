@@ -31,11 +31,11 @@ FOLDS = 4
 """Parts that the queries are divided into."""
 
 
-def pooled(task: Task) -> Task:
-    """Return the task with its validation queries among those to learn from.
+def with_validation_in_training(task: Task) -> Task:
+    """Return a task that learns from the training queries and from the validation queries.
 
-    Args:
-        task: what to learn.
+    Refused are tasks with more than one validation set, with weights that validation queries do not
+    have, or with a model to continue, which may have seen every query.
     """
     if task.start is not None:
         raise OptionError(
@@ -58,39 +58,46 @@ def pooled(task: Task) -> Task:
     return dataclasses.replace(task, train=all_queries, valid=None, sets=())
 
 
-def refitted(
+def train_with_chosen_trees(
     engine: Engine, task: Task, settings: Settings, progress: Progress | None
 ) -> tuple[FittedModel, Record]:
-    """Choose the number of trees by cross-validation, and train as many on all queries.
+    """Choose the number of trees by cross-validation, train a model with that many trees on all
+    queries, and return it with the record of both.
 
     Args:
-        engine: what grows the models.
+        engine: the tool that grows the models.
         task: what to learn, without validation data.
         settings: how to train.
         progress: shows the progress of the cross-validation.
     """
-    record = _cross_validated(engine, task, settings, progress)
+    record = _cross_validate(engine, task, settings, progress)
 
-    rates = settings.rates
+    n_rounds = record.steps
+    rates = settings.rates  # a function of the round, or one learning rate per round
     if isinstance(rates, Sequence):
-        rates = rates[: record.steps]
-    settings = dataclasses.replace(
+        rates = rates[:n_rounds]
+    final_settings = dataclasses.replace(
         _without_stopping(settings),
-        n_estimators=record.steps,
+        n_estimators=n_rounds,
         rates=rates,
         eval_train=settings.eval_train,
     )
-    monitor = TrainingMonitor(task, settings)
-    model = train_rounds(engine, task, settings, monitor)
+    monitor = TrainingMonitor(task, final_settings)
+    model = train_rounds(engine, task, final_settings, monitor)
+
     history = record.history | monitor.history
-    return model, dataclasses.replace(record, best_iteration=model.n_trees, history=history)
+    record = dataclasses.replace(record, best_iteration=model.n_trees, history=history)
+    return model, record
 
 
-def _cross_validated(
+def _cross_validate(
     engine: Engine, task: Task, settings: Settings, progress: Progress | None
 ) -> Record:
-    """Return what happened in a training whose every query was judged by a model that has not
-    seen it.
+    """Train one model per fold, each without a quarter of the queries, and return the metric's
+    history over all queries with the best number of rounds.
+
+    The models grow one tree at a time, side by side. After each round every query is judged by the
+    model that has not learnt from it, and all models stop together.
     """
     n_queries = task.train.n_queries
     if n_queries < FOLDS:
@@ -98,22 +105,24 @@ def _cross_validated(
             f"cross_validate_trees: found {counted(n_queries, 'query')}; expected at least {FOLDS},"
             " for cross-validation"
         )
-    order = np.random.default_rng(settings.seed).permutation(n_queries)
-    monitor = _monitor_of_folds(task, settings, order, progress)
-    rounds = itertools.count(1)
+    shuffled_queries = np.random.default_rng(settings.seed).permutation(n_queries)
+    monitor = _monitor_of_folds(task, settings, shuffled_queries, progress)
+    round_numbers = itertools.count(1)
 
     def stop_rule(scores_of_folds: list[Array]) -> bool:
+        # Folds follow each other in the shuffled order, and so do the scores that are judged.
         scores = np.concatenate(scores_of_folds)
-        return monitor.after_round(next(rounds), lambda _: scores)
+        return monitor.after_round(next(round_numbers), lambda _part: scores)
 
     lockstep = Lockstep(FOLDS, stop_rule, n_growing=FOLDS)
     threads = max(1, settings.threads // FOLDS)
     fold_settings = dataclasses.replace(_without_stopping(settings), n_jobs=threads)
     with ThreadPoolExecutor(FOLDS) as pool:
         trainings = []
-        for number, held_out in enumerate(np.array_split(order, FOLDS)):
-            fold = _holding_out(task, held_out)
-            trainings.append(pool.submit(lockstep.train, number, engine, fold, fold_settings))
+        for number, held_out_queries in enumerate(np.array_split(shuffled_queries, FOLDS)):
+            fold_task = _holding_out(task, held_out_queries)
+            training = pool.submit(lockstep.train, number, engine, fold_task, fold_settings)
+            trainings.append(training)
         try:
             for training in trainings:
                 training.result()
@@ -123,37 +132,48 @@ def _cross_validated(
 
 
 def _monitor_of_folds(
-    task: Task, settings: Settings, order: I64, progress: Progress | None
+    task: Task, settings: Settings, shuffled_queries: I64, progress: Progress | None
 ) -> TrainingMonitor:
-    """Return what judges all queries at once, in the order of the folds that hold them out."""
+    """Return a monitor that judges all training queries as validation data, in the shuffled order
+    that the folds are cut from.
+    """
+    judged_task = dataclasses.replace(task, valid=task.train.subset(shuffled_queries))
+    # Without early stopping all rounds are grown; the best is kept either way.
     patience = settings.early_stopping_rounds or settings.n_estimators
-    return TrainingMonitor(
-        dataclasses.replace(task, valid=task.train.subset(order)),
-        dataclasses.replace(settings, eval_train=False, early_stopping_rounds=patience),
-        progress,
+    judging_settings = dataclasses.replace(
+        settings, eval_train=False, early_stopping_rounds=patience
     )
+    return TrainingMonitor(judged_task, judging_settings, progress)
 
 
 def _without_stopping(settings: Settings) -> Settings:
-    """Return the settings of a training that others judge and stop."""
+    """Return settings without early stopping, callbacks and training scores: the training is judged
+    and stopped from outside.
+    """
     return dataclasses.replace(settings, eval_train=False, early_stopping_rounds=None, callbacks=())
 
 
-def _holding_out(task: Task, held_out: I64) -> Task:
-    """Return the task of learning from all queries but those that are held out."""
+def _holding_out(task: Task, held_out_queries: I64) -> Task:
+    """Return a task that learns from all training queries but some, which become its validation
+    data.
+
+    Weights are one per query and propensities one per document; those of the queries learnt from
+    are kept.
+    """
     data = task.train
     is_learnt = np.ones(data.n_queries, bool)
-    is_learnt[held_out] = False
+    is_learnt[held_out_queries] = False
     weights = task.weights
     if weights is not None:
         weights = weights[is_learnt]
     propensities = task.propensities
     if propensities is not None:
-        propensities = propensities[np.repeat(is_learnt, data.sizes)]
+        is_learnt_document = np.repeat(is_learnt, data.sizes)
+        propensities = propensities[is_learnt_document]
     return dataclasses.replace(
         task,
         train=data.subset(is_learnt),
-        valid=data.subset(held_out),
+        valid=data.subset(held_out_queries),
         weights=weights,
         propensities=propensities,
         bins=None,

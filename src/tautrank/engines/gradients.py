@@ -84,7 +84,7 @@ class Gradients:
         return partial(self, step=step, scale=scale)
 
     def __call__(self, scores: Array, step: int, scale: float = 1.0) -> tuple[F32, F32]:
-        """Return gradient and hessian.
+        """Return the gradient and the hessian of the loss for each document, ready for an engine.
 
         Args:
             scores: one per training document, as the engine has them.
@@ -94,8 +94,13 @@ class Gradients:
         return self.rounded(self.measured(scores, step, scale))
 
     def measured(self, scores: Array, step: int, scale: float = 1.0) -> LargestValues:
-        """Compute gradient and hessian, and return the largest absolute value of each; arguments as
-        in a call.
+        """Compute gradient and hessian of the loss for each document, keep them, and return the
+        largest absolute value of each.
+
+        Args:
+            scores: one per training document, as the engine has them.
+            step: number of the tree.
+            scale: factor from the engine's scores to the model's.
         """
         self._step = step
         # A score beyond float32 becomes infinite, which is reported.
@@ -105,17 +110,21 @@ class Gradients:
         gradients, hessians = self._objective.gradients(self._scores, step)
 
         if self._bagging is not None:
-            drawn_queries = self._bagging.drawn(self._n_queries, step)[: self._data.n_queries]
-            self._is_drawn = np.repeat(drawn_queries, self._data.sizes)
+            # Drawn among all queries, of which a worker of a cluster has some.
+            is_drawn_query = self._bagging.drawn(self._n_queries, step)
+            is_drawn_query = is_drawn_query[: self._data.n_queries]
+            self._is_drawn = np.repeat(is_drawn_query, self._data.sizes)
         self._gradients, largest_gradient = self._checked("gradient", gradients)
         self._hessians, largest_hessian = self._checked("hessian", hessians)
         return LargestValues(largest_gradient, largest_hessian)
 
     def rounded(self, largest: LargestValues) -> tuple[F32, F32]:
-        """Return what `measured` computed, with noise, rounded to the grid of all documents.
+        """Return the gradients and hessians that `measured` has computed, with the noise of
+        Langevin boosting, rounded to a grid on which sums are exact.
 
         Args:
-            largest: the largest values among all documents.
+            largest: the largest gradient and hessian among all documents, also those of other
+                workers, since all round to the same grid.
         """
         if self._step == 0 and largest.hessian == 0 and largest.gradient > 0:
             raise DataError(
@@ -159,8 +168,14 @@ class Gradients:
         )
 
     def _checked(self, kind: str, values: Any) -> _Checked:
-        """Return the values as float32, 0 for documents that are not drawn; refuse what is not
-        finite.
+        """Return the gradients or hessians of a loss as float32 with their largest absolute value;
+        refuse numbers that are not finite.
+
+        Documents whose queries bagging has not drawn get 0.
+
+        Args:
+            kind: ``"gradient"`` or ``"hessian"``, for errors.
+            values: one number per document, as the loss has computed them.
         """
         array = np.asarray(values)
         if array.shape != self._scores.shape:
@@ -168,24 +183,27 @@ class Gradients:
                 f"loss {self._loss}: the {kind} has the shape {array.shape}; "
                 f"expected {self._scores.shape}, one per document"
             )
+        # A number beyond float32 becomes infinite, which is refused below.
         with np.errstate(over="ignore"):
-            single = array.astype(np.float32, copy=False)
+            rounded = array.astype(np.float32, copy=False)
         if self._is_drawn is not None:
-            single = np.where(self._is_drawn, single, np.float32(0))
-        if single.size == 0:
-            return _Checked(single, 0.0)
+            rounded = np.where(self._is_drawn, rounded, np.float32(0))
+        if rounded.size == 0:
+            return _Checked(rounded, 0.0)
 
-        lowest = float(single.min())
-        highest = float(single.max())
-        if not (-math.inf < lowest and highest < math.inf):
-            row = int(np.argmax(~np.isfinite(single)))
+        # NaN makes both comparisons false.
+        lowest = float(rounded.min())
+        highest = float(rounded.max())
+        is_finite = -math.inf < lowest and highest < math.inf
+        if not is_finite:
+            row = int(np.argmax(~np.isfinite(rounded)))
             query, document = query_and_document(self._data.offsets, row)
             raise DataError(
                 f"loss {self._loss}: the {kind} of query {self._data.qids[query]} is "
                 f"{array[row]:g} at its document {document}, before tree {self._step}; "
                 "expected finite numbers"
             )
-        return _Checked(single, max(-lowest, highest))
+        return _Checked(rounded, max(-lowest, highest))
 
 
 def round_to_grid(values: F32, largest: float, out: F32, n_added: int | None = None) -> None:
@@ -208,9 +226,12 @@ def round_to_grid(values: F32, largest: float, out: F32, n_added: int | None = N
     >>> out.tolist() == [1.0, float(np.float32(0.1)), 0.0]
     True
     """
-    bits = _EXACT_BITS - math.ceil(math.log2(max(2, n_added or values.size)))
-    exponent = math.frexp(largest)[1]  # largest < 2^exponent
+    n_summands = max(2, n_added or values.size)
+    bits = _EXACT_BITS - math.ceil(math.log2(n_summands))
+    _mantissa, exponent = math.frexp(largest)  # largest < 2^exponent
     shift = max(-_LARGEST_SHIFT, min(_LARGEST_SHIFT, bits - exponent))
+
+    # The grid is 2^-shift: scaled by 2^shift, its points are the whole numbers.
     np.multiply(values, np.float32(2.0**shift), out=out)
     np.rint(out, out=out)
     np.multiply(out, np.float32(2.0**-shift), out=out)

@@ -92,8 +92,9 @@ class Langevin:
         check_fields(self)
 
     def __repr__(self) -> str:
-        temperature = _format(self.temperature)
-        return f"Langevin(temperature={temperature}, shrink_rate={_format(self.shrink_rate)})"
+        temperature = _shortest_text(self.temperature)
+        shrink_rate = _shortest_text(self.shrink_rate)
+        return f"Langevin(temperature={temperature}, shrink_rate={shrink_rate})"
 
     def deviation(self, learning_rate: float) -> float:
         """Return the standard deviation of the noise where the hessian is 1,
@@ -121,10 +122,11 @@ class Langevin:
 
 
 def check_langevin(langevin: Any, learning_rate: float) -> None:
-    """Refuse a ``langevin`` that cannot be used for training.
+    """Refuse an argument ``langevin`` by which the model would shrink to nothing, or the noise would
+    overflow float32.
 
     Args:
-        langevin: what the user gave; None is off.
+        langevin: what the user gave; None trains without Langevin boosting.
         learning_rate: learning rate of the training, above 0.
 
     >>> check_langevin(Langevin(shrink_rate=10.0), learning_rate=0.1)
@@ -139,17 +141,17 @@ def check_langevin(langevin: Any, learning_rate: float) -> None:
             f"langevin: found {langevin!r}; expected None or "
             "tautrank.Langevin(temperature=..., shrink_rate=...)"
         )
-    product = learning_rate * langevin.shrink_rate
-    if product >= 1:
+    shrinkage = learning_rate * langevin.shrink_rate
+    if shrinkage >= 1:
         raise OptionError(
-            f"langevin: shrink_rate={_format(langevin.shrink_rate)} times "
-            f"learning_rate={_format(learning_rate)} is {product:g}; expected less than 1"
+            f"langevin: shrink_rate={_shortest_text(langevin.shrink_rate)} times "
+            f"learning_rate={_shortest_text(learning_rate)} is {shrinkage:g}; expected less than 1"
         )
     deviation = langevin.deviation(learning_rate)
     if deviation > _LARGEST_DEVIATION:
         raise OptionError(
-            f"langevin: temperature={_format(langevin.temperature)} with "
-            f"learning_rate={_format(learning_rate)} is noise of the deviation {deviation:.1g}; "
+            f"langevin: temperature={_shortest_text(langevin.temperature)} with "
+            f"learning_rate={_shortest_text(learning_rate)} is noise of the deviation {deviation:.1g}; "
             f"expected at most {_LARGEST_DEVIATION:g}"
         )
 
@@ -180,7 +182,10 @@ def check_leaves(langevin: Langevin | None, extra: Mapping[str, Any]) -> None:
 def with_noise(
     grad: F32, hess: F32, offsets: I64, deviation: float, seed: int, step: int, threads: int
 ) -> F32:
-    """Return gradients with the noise that a tree's structure is chosen by.
+    """Return gradients with the noise of Langevin boosting that a tree's splits are chosen by.
+
+    A document of hessian ``h`` gets normal noise of the standard deviation ``deviation sqrt(h)``,
+    keyed by the seed, the tree and the query.
 
     Args:
         grad: gradients, one per document.
@@ -201,11 +206,14 @@ def with_noise(
     noise = np.zeros_like(grad)
     key = np.uint64(seed)
 
-    def add_to_queries(first: int, last: int) -> None:
+    def fill_queries(first: int, last: int) -> None:
+        # Noise of the deviation is added to the zeros of its own array.
         add_noise(noise, offsets, deviation, key, step, LANGEVIN_STREAM, first, last, noise)
 
-    costs = _COST * np.diff(offsets)
-    run(add_to_queries, balanced_ranges(costs, threads), threads)
+    cost_of_queries = _COST * np.diff(offsets)
+    run(fill_queries, balanced_ranges(cost_of_queries, threads), threads)
+
+    # In place, to spare the memory of one more array.
     noise *= np.sqrt(np.maximum(hess, 0))
     noise += grad
     return noise
@@ -214,10 +222,12 @@ def with_noise(
 def leaf_values(
     leaves: Array, gradients: F32, hessians: F32, l2: float, deviation: float, seed: int, step: int
 ) -> F64:
-    """Return the values of a tree's leaves, noise included, before they are scaled by the learning
-    rate.
+    """Return the values of a tree's leaves with the noise of Langevin boosting, before they are
+    scaled by the learning rate.
 
-    A leaf of documents whose hessians are all 0 has the value 0.
+    A leaf with the sums ``G`` of gradients and ``H`` of hessians has the value ``-(G + noise) / (H
+    + l2)``, with noise of the variance ``deviation^2 (H + l2)``; a leaf with ``H = 0`` has the
+    value 0.
 
     Args:
         leaves: number of each document's leaf, from 0.
@@ -236,17 +246,22 @@ def leaf_values(
     from tautrank.kernels.randomness import fill_normal
     from tautrank.kernels.streams import LANGEVIN_LEAF_STREAM
 
-    sums = np.bincount(leaves, gradients)
-    mass = np.bincount(leaves, hessians)
-    noise = np.empty(sums.size + sums.size % 2)  # drawn in pairs
-    fill_normal(noise, np.uint64(seed), step, 0, LANGEVIN_LEAF_STREAM)
-    has_mass = mass > 0
-    mass = np.where(has_mass, mass + l2, 1.0)
-    noise_of_leaf = deviation * np.sqrt(mass) * noise[: sums.size]
-    values = -(sums + noise_of_leaf) / mass
-    return np.where(has_mass, values, 0.0)
+    gradient_sums = np.bincount(leaves, gradients)
+    hessian_sums = np.bincount(leaves, hessians)
+    n_leaves = gradient_sums.size
+
+    standard_normal = np.empty(n_leaves + n_leaves % 2)  # drawn in pairs
+    fill_normal(standard_normal, np.uint64(seed), step, 0, LANGEVIN_LEAF_STREAM)
+    standard_normal = standard_normal[:n_leaves]
+
+    has_hessian = hessian_sums > 0
+    divisors = np.where(has_hessian, hessian_sums + l2, 1.0)
+    noise = deviation * np.sqrt(divisors) * standard_normal
+    values = -(gradient_sums + noise) / divisors
+    return np.where(has_hessian, values, 0.0)
 
 
-def _format(number: float) -> str:
+def _shortest_text(number: float) -> str:
+    """Return a number in six digits, or in as many as it takes to write it exactly."""
     short = f"{number:g}"
     return short if float(short) == number else repr(number)

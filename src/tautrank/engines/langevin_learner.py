@@ -51,25 +51,30 @@ class LangevinLearner:
         return self._scores[part]
 
     def grow(self, gradients: Any, rate: float) -> None:
-        """Add one tree, if a split is found, and fill its leaves again.
+        """Grow one tree for noisy gradients, then give its leaves values with noise of their own.
+
+        Without a tree, where no split is found, nothing changes.
 
         Args:
-            gradients: the gradients to choose the splits by, a function of scores.
+            gradients: function from scores to the gradients that splits are chosen by.
             rate: factor to scale the tree by.
         """
-        self._learner.grow(lambda _: gradients(self._scores["train"]), rate)
-        if self._learner.rounds == self._n_filled:
+        # The learner's own scores do not follow the leaves that are filled here.
+        self._learner.grow(lambda _own_scores: gradients(self._scores["train"]), rate)
+        has_new_tree = self._learner.rounds != self._n_filled
+        if not has_new_tree:
             return
         self._n_filled = self._learner.rounds
 
-        leaves = {part: self._learner.leaves(part) for part in self._scores}
+        leaf_of_document = {part: self._learner.leaves(part) for part in self._scores}
+        train_leaves = leaf_of_document["train"]
         # Only leaves that training documents reach have gradients to be filled by.
-        reached = np.flatnonzero(np.bincount(leaves["train"]))
-        number_among_reached = np.searchsorted(reached, leaves["train"])
+        reached_leaves = np.flatnonzero(np.bincount(train_leaves))
+        number_among_reached = np.searchsorted(reached_leaves, train_leaves)
         values = rate * self._leaf_values(number_among_reached, self._learner.l2)
 
-        n_leaves = 1 + max(int(leaf.max(initial=0)) for leaf in leaves.values())
-        value_of_leaf = np.zeros(n_leaves)
-        value_of_leaf[reached] = self._learner.fill(reached, values)
+        highest_leaf = max(int(leaves.max(initial=0)) for leaves in leaf_of_document.values())
+        value_of_leaf = np.zeros(1 + highest_leaf)
+        value_of_leaf[reached_leaves] = self._learner.fill(reached_leaves, values)
         for part, scores in self._scores.items():
-            scores += value_of_leaf[leaves[part]]
+            scores += value_of_leaf[leaf_of_document[part]]  # in place

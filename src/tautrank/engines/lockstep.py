@@ -39,13 +39,15 @@ class Lockstep:
         """Whether all end with their next round."""
 
     def train(self, number: int, engine: Engine, task: Task, settings: Settings) -> FittedModel:
-        """Train one of them; the others go on without it when it has ended, and stop if it has
-        failed.
+        """Train one member in step with all others, from a thread of its own, and return its model.
+
+        When this training has ended, the other members go on without it; if it has failed, they
+        stop.
 
         Args:
-            number: its number, from 0.
-            engine: what grows the model.
-            task: what to learn; with validation data.
+            number: number of the member, from 0.
+            engine: the tool that grows the model.
+            task: what to learn, with validation data.
             settings: how to train.
         """
         stop_rule = partial(self.after_round, number)
@@ -62,27 +64,35 @@ class Lockstep:
                 self._end_round_if_complete()
 
     def after_round(self, number: int, scores: Array) -> bool:
-        """Wait until all have grown their round; return whether to stop.
+        """Wait until all members have grown their tree of this round; return whether to stop.
+
+        Called by the thread of one member after each of its trees. While it waits, another member
+        may grow in its turn.
 
         Args:
-            number: number of the training.
-            scores: its validation scores.
+            number: number of the member.
+            scores: its scores of the validation documents.
         """
         self._scores[number] = scores
         self._turns.release()
         with self._changed:
             self._members_waiting.add(number)
             self._end_round_if_complete()
+            # The last member to arrive empties the set of those who wait, which ends the round.
             self._changed.wait_for(lambda: number not in self._members_waiting)
         self._turns.acquire()
         return self.stop
 
     def _end_round_if_complete(self) -> None:
-        """Let all members go on once the last of them waits, and ask whether they stop."""
-        if not self._members_waiting or self._members_waiting != self._members_in_training:
+        """End the round if all members in training wait: decide whether they stop, and wake them.
+
+        The caller holds the lock, so the members that are woken go on only after the decision.
+        """
+        all_wait = self._members_waiting == self._members_in_training
+        if not self._members_waiting or not all_wait:
             return
         self._members_waiting.clear()
         self._changed.notify_all()
         has_stopped = self.stop
-        self.stop = True  # stays so if the rule fails
+        self.stop = True  # if the rule raises an error, all members stop
         self.stop = has_stopped or self._stop_rule(self._scores)

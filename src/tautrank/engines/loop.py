@@ -31,63 +31,62 @@ _SMALLEST_SCALE = 2.0**-800
 def train_rounds(
     engine: Engine, task: Task, settings: Settings, monitor: TrainingMonitor
 ) -> FittedModel:
-    """Train until the monitor says stop, and return the model of the rounds to keep.
+    """Train a model until the monitor stops it, and return the model of the rounds to keep.
 
     Args:
-        engine: what grows the rounds.
-        task: what to learn from what.
+        engine: the tool that grows the trees.
+        task: training and validation data, and the loss.
         settings: how to train.
         monitor: judges each round.
     """
-    if isinstance(engine, SelfTrainingEngine):
+    if isinstance(engine, SelfTrainingEngine):  # its tool runs the rounds itself
         return engine.train(task, settings, monitor)
     with engine.in_one_sentence(task.loss):
         return boost(engine, task, settings, monitor)
 
 
 def boost(engine: Engine, task: Task, settings: Settings, monitor: TrainingMonitor) -> FittedModel:
-    """Grow rounds until there are enough, the validation metric has stopped improving, or a
-    callback says stop.
+    """Boost a model round by round until there are enough rounds, the validation metric has stopped
+    improving, or a callback says stop; return the model of the rounds to keep.
 
     With Langevin boosting the model ``F`` shrinks by a factor before each round. Engines cannot
     rescale the trees they have, so they keep ``G = F / scale``: the scale falls instead, the loss
     and the metric see ``scale * G``, and each round is added to ``G`` at ``learning_rate / scale``.
-    Without it the scale is 1. Each round is grown for gradients with one draw of noise, and its
-    leaves are then filled again with another (see `langevin`).
+    Without Langevin boosting the scale is 1.
 
     Args:
-        engine: what grows the rounds.
-        task: what to learn.
+        engine: the tool that grows one tree per round.
+        task: training and validation data, and the loss.
         settings: how to train.
         monitor: judges each round.
     """
     shrinkage = _shrinkage(task, settings)
-    learner, source = _begun(engine, task, settings)
+    learner, gradient_source = _start_learner(engine, task, settings)
     scale = shrinkage.first_scale
-    scales: list[float] = []
+    scale_after_round: list[float] = []
     for round_number in range(settings.n_estimators):
-        gradients = None
-        if source is not None:
-            gradients = source.at(task.start_step + round_number, scale)
+        gradients = None  # a tool's own objective computes them itself
+        if gradient_source is not None:
+            gradients = gradient_source.at(task.start_step + round_number, scale)
         scale *= shrinkage.factor
         try:
             learner.grow(gradients, settings.rate(round_number) / scale)
         except CutShortError as error:
-            if not scales:
+            if not scale_after_round:
                 raise
             warnings.warn(
-                f"{error}; the model has the {len(scales)} trees so far",
+                f"{error}; the model has the {len(scale_after_round)} trees so far",
                 TautrankWarning,
                 stacklevel=2,
             )
             break
-        scales.append(scale)
+        scale_after_round.append(scale)
         if monitor.after_round(learner.rounds, learner.scores, scale):
             break
 
     model = learner.model(monitor.rounds_to_keep)
     last_kept_round = monitor.record().steps - task.start_step - 1
-    model.scale = scales[last_kept_round]
+    model.scale = scale_after_round[last_kept_round]
     return model
 
 
@@ -101,7 +100,12 @@ class _Shrinkage(NamedTuple):
 
 
 def _shrinkage(task: Task, settings: Settings) -> _Shrinkage:
-    """Return how the scale falls; refuse Langevin boosting that would shrink a tree to nothing."""
+    """Return the scale that a model starts from and the factor it falls by before each round of
+    Langevin boosting, 1 without it.
+
+    Refused are settings by which the scale would fall to almost 0, and Langevin boosting of a
+    tool's own objective, whose gradients this library does not see.
+    """
     is_our_loss = isinstance(task.loss, Loss)
     if settings.langevin is None:
         factor = 1.0
@@ -115,8 +119,11 @@ def _shrinkage(task: Task, settings: Settings) -> _Shrinkage:
 
     # A tool's own objective sees the tool's own scores: it continues a model that has its scale in
     # its leaves.
-    first_scale = task.start.scale if task.start is not None and is_our_loss else 1.0
-    if first_scale * factor**settings.n_estimators < _SMALLEST_SCALE:
+    first_scale = 1.0
+    if task.start is not None and is_our_loss:
+        first_scale = task.start.scale
+    last_scale = first_scale * factor**settings.n_estimators
+    if last_scale < _SMALLEST_SCALE:
         raise OptionError(
             f"langevin: {settings.langevin} with learning_rate={settings.learning_rate:g} shrinks "
             f"a tree to nothing in {settings.n_estimators} trees; expected fewer trees, or a "
@@ -125,8 +132,15 @@ def _shrinkage(task: Task, settings: Settings) -> _Shrinkage:
     return _Shrinkage(first_scale, factor)
 
 
-def _begun(engine: Engine, task: Task, settings: Settings) -> tuple[Learner, GradientSource | None]:
-    """Begin a training; a tool's own objective has no source of gradients."""
+def _start_learner(
+    engine: Engine, task: Task, settings: Settings
+) -> tuple[Learner, GradientSource | None]:
+    """Begin a training: return what grows the trees and what computes the gradients that they are
+    grown for.
+
+    The source of gradients is None for a tool's own objective. Langevin boosting wraps the learner,
+    which must be able to give the leaves of a tree other values.
+    """
     if isinstance(task.train, DistributedData):
         from tautrank.engines.cluster import ClusterLearner
 

@@ -42,29 +42,41 @@ class FittedModel(abc.ABC):
     """
 
     def predict(self, X: Any, n_jobs: int | None = None, offsets: Array | None = None) -> F64:
-        """Return raw scores, one per row.
+        """Return the model's scores of some documents, one per row of features.
 
         Args:
             X: checked features, float32 or float64 (dense or CSR), `n_features` columns.
-            n_jobs: threads; the result does not depend on it.
-            offsets: start of each list and the number of rows, for a model that is `by_list`; None
-                for one list.
+            n_jobs: number of threads; the result does not depend on it.
+            offsets: first row of each list, and the number of rows at the end, for a model that is
+                `by_list`; None for one list.
         """
-        if X.shape[0] == 0:  # LightGBM refuses an empty matrix
+        n_rows = X.shape[0]
+        if n_rows == 0:  # LightGBM refuses an empty matrix
             return np.zeros(0)
+
         scorer = self.scorer
-        is_small = scorer is not None and X.shape[0] <= scorer.few
-        threads = 1 if is_small and n_jobs in (None, 1, -1) else usable_threads(n_jobs)
-        lists = {"offsets": offsets} if self.by_list else {}
-        return scaled(self.unscaled_scores(X, threads, **lists), self.scale)
+        is_small = scorer is not None and n_rows <= scorer.few
+        may_use_one_thread = n_jobs in (None, 1, -1)
+        if is_small and may_use_one_thread:
+            threads = 1  # finding out how many there are would take longer
+        else:
+            threads = usable_threads(n_jobs)
+
+        # Only models of whole lists take offsets.
+        list_arguments = {"offsets": offsets} if self.by_list else {}
+        unscaled = self.unscaled_scores(X, threads, **list_arguments)
+        return scaled(unscaled, self.scale)
 
     def unscaled_scores(self, X: Any, threads: int, **lists: Any) -> F64:
-        """Return scores before they are scaled; features in files are read in chunks.
+        """Return the scores of the trees before they are multiplied by `scale`.
+
+        Float32 features are scored by this library's compiled loops to the bits of the tool,
+        others by the tool itself; features that stay in files are read in chunks.
 
         Args:
-            X: as for `predict`, at least one row.
+            X: features, at least one row.
             threads: number of threads.
-            **lists: the offsets for a model that is `by_list`.
+            **lists: the offsets of the lists, for a model whose scores depend on the whole list.
         """
         if isinstance(X, StreamedRows):
             if lists:
@@ -74,9 +86,12 @@ class FittedModel(abc.ABC):
             chunks = X.chunks(threads)
             return np.concatenate([self.unscaled_scores(chunk, threads) for chunk in chunks])
         scorer = self.scorer
-        is_array = isinstance(X, np.ndarray)
-        # A tool that rounds doubles to float32 scores them as such.
-        if scorer is not None and is_array and (X.dtype == np.float32 or scorer.single):
+        if scorer is not None and isinstance(X, np.ndarray):
+            # Doubles may be rounded to float32 if the tool does so too.
+            is_scored_as_float32 = X.dtype == np.float32 or scorer.single
+        else:
+            is_scored_as_float32 = False
+        if scorer is not None and is_scored_as_float32:
             return scorer.scores(np.ascontiguousarray(X, np.float32), threads)
         make_safe(self.tool)
         return np.asarray(self._scores(X, threads, **lists), dtype=np.float64)
@@ -99,8 +114,8 @@ class FittedModel(abc.ABC):
         """Return unscaled scores of at least one row, as the tool gives them."""
 
     def contributions(self, X: Any, n_jobs: int | None = None) -> F64:
-        """Return what each feature adds to each score: SHAP values by the tool's own exact
-        TreeSHAP.
+        """Return what each feature contributes to the score of each document: SHAP values by the
+        tool's own exact TreeSHAP.
 
         Lundberg et al., *From local explanations to global understanding with explainable AI for
         trees*, 2020.
@@ -116,18 +131,18 @@ class FittedModel(abc.ABC):
         if X.shape[0] == 0:
             return np.zeros((0, self.n_features + 1))
         make_safe(self.tool)
-        unable: tuple[type[Exception], ...] = (
+        errors_of_incapable: tuple[type[Exception], ...] = (
             NotImplementedError,
             *self.tool_errors(),
         )
         try:
-            parts = self._contributions(X, usable_threads(n_jobs))
-        except unable:
+            unscaled = self._contributions(X, usable_threads(n_jobs))
+        except errors_of_incapable:
             raise OptionError(
                 f"explain: {self.tool} has no contributions for this kind of model; expected trees "
                 "with one number per leaf, of lightgbm or xgboost"
             ) from None
-        return scaled(np.asarray(parts, dtype=np.float64), self.scale)
+        return scaled(np.asarray(unscaled, dtype=np.float64), self.scale)
 
     def _contributions(self, X: Any, threads: int) -> Any:
         """Return unscaled contributions of at least one row, as the tool gives them."""
@@ -188,23 +203,24 @@ class FittedModel(abc.ABC):
 
     @classmethod
     def read(cls, content: bytes, n_features: int, scale: float = 1.0) -> FittedModel:
-        """Read what `to_bytes` wrote; one sentence (`DataError`) if it is no such model.
+        """Read a model from bytes in the tool's own format; raise a `DataError` in one sentence if
+        they hold no such model.
 
         Args:
-            content: the model in the tool's own format.
+            content: what `to_bytes` returned.
             n_features: number of features that the model must have.
-            scale: what its scores are multiplied by.
+            scale: factor of the model's scores.
         """
-        written = TOOLS[cls.tool].display_name
+        tool_name = TOOLS[cls.tool].display_name
         try:
             model = cls.from_bytes(content, n_features)
         except cls.tool_errors():
             raise DataError(
-                f"{written} cannot read the model; expected the trees as {cls.tool} saves them"
+                f"{tool_name} cannot read the model; expected the trees as {cls.tool} saves them"
             ) from None
         if model.n_features != n_features:
             raise DataError(
-                f"found {written}'s model of {model.n_features} features; expected {n_features}"
+                f"found {tool_name}'s model of {model.n_features} features; expected {n_features}"
             )
         model.scale = scale
         return model
@@ -219,12 +235,17 @@ class FittedModel(abc.ABC):
         )
 
     def trees(self) -> list[Tree]:
-        """Return the trees as plain arrays, scaled: what exports are written from."""
+        """Return the trees of the model as plain arrays, with leaf values that include the model's
+        scale; exports are written from them.
+
+        Refused are trees that do more than compare a feature with a threshold.
+        """
         trees = self.unscaled_trees()
         peculiarity = more_than_comparisons(trees)
         if peculiarity is not None:
-            able = "lightgbm, which can do so too"
-            expected = able if self.tool == "lightgbm" else "a model without that"
+            expected = "a model without that"
+            if self.tool == "lightgbm":
+                expected = "lightgbm, which can do so too"
             raise OptionError(f"format: the model {peculiarity}; expected {expected}")
         if self.scale == 1:
             return trees

@@ -69,35 +69,53 @@ class TrainingMonitor:
         self._began = time.perf_counter()
 
     def _check_metric_judges(self, valid: RankingData) -> None:
-        """Refuse validation data without a query that the metric judges."""
-        value = self._task.metric.mean(np.zeros(valid.n_documents), valid)
-        if math.isnan(value):
+        """Refuse validation data of which the metric skips every query: training could not stop by
+        it.
+        """
+        # Which queries are skipped does not depend on the scores.
+        any_scores = np.zeros(valid.n_documents)
+        mean = self._task.metric.mean(any_scores, valid)
+        if math.isnan(mean):
             raise DataError(
                 f"eval_set: {self._metric_name} skips every one of its {valid.n_queries} queries, "
                 "so training cannot stop by it; expected a query with a relevant document"
             )
 
     def after_round(self, rounds: int, scores: Callable[[Part], Array], scale: float = 1.0) -> bool:
-        """Judge the model after one more step; return whether training should stop.
+        """Judge a model after one more round with all metrics; return whether training should stop.
+
+        Training stops if a callback says so, if the validation metric has not improved for some
+        rounds, or by the stop rule.
 
         Args:
-            rounds: rounds so far (a step may add none).
-            scores: scores of the model so far, called for each part that is judged.
-            scale: what they are multiplied by.
+            rounds: trees of the model so far (a round may add none).
+            scores: function that returns the model's scores of the training or validation data.
+            scale: factor to multiply these scores by.
         """
         self._extend_history(scores, scale)
         self._rounds.append(rounds)
-        train = self._last_value("train")
-        valid = self._last_value(self._deciding_set)
-        self._note_best(valid)
-        self._show(train if valid is None else valid)
+        train_value = self._last_value("train")
+        valid_value = self._last_value(self._deciding_set)
+        self._note_best(valid_value)
+        self._show(train_value if valid_value is None else valid_value)
 
-        if self._call_callbacks(train, valid) or self._has_run_out_of_patience():
+        if self._call_callbacks(train_value, valid_value) or self._has_run_out_of_patience():
             return True
-        return self._stop_rule is not None and self._stop_rule(scaled(scores("valid"), scale))
+        if self._stop_rule is None:
+            return False
+        valid_scores = scaled(scores("valid"), scale)
+        return self._stop_rule(valid_scores)
 
     def _extend_history(self, scores: Callable[[Part], Array], scale: float) -> None:
-        """Append the values of all metrics on all sets."""
+        """Append to the history the value of every metric on every judged set of documents.
+
+        A set is a slice of the training or the validation data; the scores of either are computed
+        once.
+
+        Args:
+            scores: function that returns the model's scores of the training or validation data.
+            scale: factor to multiply these scores by.
+        """
         scores_of_part: dict[Part, Array] = {}
         for name, judged_set in self._sets.items():
             part = judged_set.part
@@ -109,7 +127,9 @@ class TrainingMonitor:
                 self.history[name][metric_name].append(bound_metric.mean(scores_of_set))
 
     def _last_value(self, name: str | None) -> float | None:
-        """Return the last value of the training's metric on a set; None if it is not judged."""
+        """Return the main metric's value after the last round on the set of that name; None if the
+        set is not judged.
+        """
         if name is None or name not in self._sets:
             return None
         return self.history[name][self._metric_name][-1]
@@ -130,8 +150,14 @@ class TrainingMonitor:
         self._progress.update(len(self._rounds), self._settings.n_estimators, text)
 
     def _call_callbacks(self, train: float | None, valid: float | None) -> bool:
-        """Tell all callbacks about the last round; return whether one of them says stop."""
-        stops = False
+        """Call all callbacks with a description of the last round; return whether one of them
+        answers True, to stop the training.
+
+        Args:
+            train: value of the metric on the training data, if that is judged.
+            valid: value of the metric on the validation data, if there is any.
+        """
+        should_stop = False
         for callback in self._settings.callbacks:
             step = Step(
                 step=self._task.start_step + len(self._rounds) - 1,
@@ -144,8 +170,8 @@ class TrainingMonitor:
             answer = callback(step)
             # Anything but a truth value is no answer: a callback may return what it likes.
             if isinstance(answer, bool | np.bool_) and answer:
-                stops = True
-        return stops
+                should_stop = True
+        return should_stop
 
     def _has_run_out_of_patience(self) -> bool:
         patience = self._settings.early_stopping_rounds
@@ -174,12 +200,15 @@ class TrainingMonitor:
         return self._rounds[self._last_index]
 
     def record(self) -> Record:
-        """Return what happened, once training has ended."""
+        """Return the record of a training that has ended: the history of the metrics, the best
+        round and its score.
+        """
         best_score = None
         if self._deciding_set is not None:
             values = self.history[self._deciding_set][self._metric_name]
-            # Counted from the end: values of other rounds may stand before.
-            best_score = values[self._best_index - len(self._rounds)]
+            # A negative index: values of rounds judged elsewhere may stand before those of here.
+            best_from_end = self._best_index - len(self._rounds)
+            best_score = values[best_from_end]
         return Record(
             history=self.history,
             best_iteration=self._rounds[self._best_index],
@@ -199,15 +228,19 @@ class TrainingMonitor:
 def _judged_sets(
     task: Task, validation_sets: dict[str, ValidationSet], *, with_train: bool
 ) -> dict[str, _JudgedSet]:
-    """Return what each round is judged on, by name: the validation sets, and the training data if
-    asked for.
+    """Return the sets of documents that each round of a training is judged on, by name: the
+    validation sets, and the training data if asked for.
+
+    Metrics are bound to the labels of a set once, so that a round only has to pass scores.
     """
     metrics = (task.metric, *task.metrics)
-    sets = {}
+    judged_sets = {}
     if with_train:
         bound_metrics = {str(metric): metric.bind(task.train) for metric in metrics}
-        sets["train"] = _JudgedSet("train", slice(None), bound_metrics)
-    for name, (data, documents) in validation_sets.items():
+        all_documents = slice(None)
+        judged_sets["train"] = _JudgedSet("train", all_documents, bound_metrics)
+    for name, validation_set in validation_sets.items():
+        data = validation_set.data
         bound_metrics = {str(metric): metric.bind(data) for metric in metrics}
-        sets[name] = _JudgedSet("valid", documents, bound_metrics)
-    return sets
+        judged_sets[name] = _JudgedSet("valid", validation_set.documents, bound_metrics)
+    return judged_sets

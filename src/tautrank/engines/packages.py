@@ -110,7 +110,8 @@ def check_installed(name: str) -> None:
 
 
 def usable_threads(n_jobs: int | None) -> int:
-    """Return how many threads ``n_jobs`` asks for; 1 in a forked process where more would hang.
+    """Return how many threads to use for ``n_jobs``; 1 in a forked process, where OpenMP would hang
+    with more.
 
     If more were asked for by number, there is a warning. ``None`` is all cores, or fewer where the
     environment says so: joblib sets ``OMP_NUM_THREADS`` for its workers, and more threads than
@@ -122,9 +123,11 @@ def usable_threads(n_jobs: int | None) -> int:
     threads = job_count(n_jobs)
     if n_jobs is None:
         threads = min(threads, _threads_of_environment() or threads)
-    if not _loaded_before_fork or threads == 1:
+    would_hang = bool(_loaded_before_fork) and threads > 1
+    if not would_hang:
         return threads
-    if n_jobs not in (None, -1):
+    asked_by_number = n_jobs not in (None, -1)
+    if asked_by_number:
         loaded = " and ".join(sorted(_loaded_before_fork))
         warnings.warn(
             f"n_jobs: found {n_jobs} in a process forked after {loaded} was loaded, where OpenMP "

@@ -60,15 +60,23 @@ def read_member(argument: Any) -> Member:
 
 
 def _read_native_loss(tool: str, text: str, argument: str) -> NativeLoss:
-    """Return a tool's own objective; an error about the whole argument if there is none."""
-    objective = engine_named(tool).find_objective(text) if tool in TOOLS else None
+    """Return the loss that a tool has under that name, such as LightGBM's ``lambdarank``.
+
+    Args:
+        tool: what the user typed before the colon.
+        text: what the user typed after it, in any case.
+        argument: all that was typed, for the error.
+    """
+    objective = None
+    if tool in TOOLS:
+        objective = engine_named(tool).find_objective(text)
     if objective is None:
         raise unknown("loss", argument, _native_losses())
     return NativeLoss(tool, objective)
 
 
 def _native_losses() -> list[str]:
-    """Return the tools' own objectives, as users type them."""
+    """Return the own objectives of all tools, as users type them: ``"tool:objective"``."""
     losses = []
     for name in TOOLS:
         losses += [f"{name}:{objective}" for objective in engine_named(name).objectives]

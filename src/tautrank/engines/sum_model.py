@@ -39,14 +39,15 @@ def weighted_sum(models: Sequence[FittedModel], factors: Iterable[float]) -> Fit
 
 
 def exact_in_float32(total: FittedModel) -> FittedModel:
-    """Return the model with leaves rounded such that float32 adds them up exactly, in any order.
+    """Return a model of trees with leaf values rounded such that float32 adds them up exactly, in
+    any order.
 
-    Solr, Elasticsearch, OpenSearch and RankLib, which add leaves in float32, then give the same
-    bits as `predict`. The model stays as it is where that would round too much, or where its trees
-    are not its own.
+    Solr, Elasticsearch, OpenSearch and RankLib, which add leaf values in float32, then give the
+    same bits as `predict`. The model is returned unchanged where that would round too much, or
+    where it does not consist of trees.
 
     Args:
-        total: a committee.
+        total: the model of a committee, a sum of its members' trees.
     """
     try:
         unit = exact_unit(total.trees())
@@ -73,42 +74,50 @@ class SumModel(FittedModel):
         self.n_trees = sum(model.n_trees for model in models)
         self.by_list = any(model.by_list for model in models)
 
-    def _terms(self) -> Iterator[tuple[FittedModel, float]]:
-        """Yield the models, each with its factor."""
+    def _models_with_factors(self) -> Iterator[tuple[FittedModel, float]]:
+        """Yield the models, each with the factor that its scores are multiplied by."""
         return zip(self.models, self.factors, strict=True)
 
     def _scores(self, X: Any, threads: int, offsets: Any = None) -> Any:
-        total = np.zeros(X.shape[0])
-        for model, factor in self._terms():
-            total += factor * model.predict(columns_of(X, model), threads, offsets)
-        return total
+        """Return the sum of all models' scores, each times its factor; one score per row."""
+        summed_scores = np.zeros(X.shape[0])
+        for model, factor in self._models_with_factors():
+            summed_scores += factor * model.predict(columns_of(X, model), threads, offsets)
+        return summed_scores
 
     def contributions(self, X: Any, n_jobs: int | None = None) -> F64:
-        """Return the sum of the members' contributions, each times its factor.
+        """Return the feature contributions to the scores of a sum of models: the sum of the models'
+        own contributions, each times its factor.
 
         Args:
-            X: as for `predict`.
-            n_jobs: threads.
+            X: features, one row per document.
+            n_jobs: number of threads.
+
+        Returns:
+            One row per document, one column per feature, and a last column for the mean score.
         """
-        total: F64 = np.zeros((X.shape[0], self.n_features + 1))
-        for model, factor in self._terms():
-            part = factor * model.contributions(columns_of(X, model), n_jobs)
-            total[:, : model.n_features] += part[:, :-1]
-            total[:, -1] += part[:, -1]
-        return scaled(total, self.scale)
+        summed: F64 = np.zeros((X.shape[0], self.n_features + 1))
+        for model, factor in self._models_with_factors():
+            contributions = factor * model.contributions(columns_of(X, model), n_jobs)
+            # A model may know the first features only; the last column is not a feature's.
+            summed[:, : model.n_features] += contributions[:, :-1]
+            summed[:, -1] += contributions[:, -1]
+        return scaled(summed, self.scale)
 
     def importances(self) -> F64:
-        """Return the mean share of each feature over the members."""
+        """Return the importance of each feature, averaged over the models; they sum to 1."""
         total: F64 = np.zeros(self.n_features)
         for model in self.models:
             total[: model.n_features] += model.importances()
         return shares(total)
 
     def to_bytes(self) -> bytes:
-        """Return a line of JSON that describes the members, and their own bytes."""
+        """Return the models as bytes: a line of JSON that describes all of them, then the bytes of
+        each, one after the other.
+        """
         descriptions = []
         contents = []
-        for model, factor in self._terms():
+        for model, factor in self._models_with_factors():
             content = model.to_bytes()
             contents.append(content)
             description = {
@@ -123,22 +132,23 @@ class SumModel(FittedModel):
 
     @classmethod
     def from_bytes(cls, content: bytes, n_features: int) -> SumModel:
-        """Read what `to_bytes` wrote.
+        """Read a sum of models from bytes: a line of JSON that describes the models, then the bytes
+        of each.
 
         Args:
-            content: the bytes.
-            n_features: number of features of the data; a member that says nothing else must have as
-                many.
+            content: what `to_bytes` returned.
+            n_features: number of features of the data; a model whose description has no number of
+                its own must have as many.
         """
-        head, _, contents = content.partition(b"\n")
+        json_line, _newline, unread = content.partition(b"\n")
         models = []
         factors = []
         try:
-            for description in json.loads(head):
+            for description in json.loads(json_line):
                 size = int(description["bytes"])
-                models.append(_read_term(description, contents[:size], n_features))
+                models.append(_read_model(description, unread[:size], n_features))
                 factors.append(float(description["factor"]))
-                contents = contents[size:]
+                unread = unread[size:]
         except (ValueError, KeyError, TypeError):
             raise DataError("found something else than the members of a committee") from None
         if not models:
@@ -147,25 +157,23 @@ class SumModel(FittedModel):
 
     @classmethod
     def read(cls, content: bytes, n_features: int, scale: float = 1.0) -> FittedModel:
-        """Read what `to_bytes` wrote; each member checks its own bytes and features.
+        """Read a sum of models from what `to_bytes` returned, and set the factor of its scores.
 
-        Args:
-            content: the bytes.
-            n_features: number of features of the data.
-            scale: what the scores are multiplied by.
+        Each model checks its own bytes and its number of features.
         """
         model = cls.from_bytes(content, n_features)
         model.scale = scale
         return model
 
     def rounded(self, unit: float) -> FittedModel:
-        """Return the sum of members whose leaves, times their factors, are multiples of a number.
+        """Return the sum with all leaf values, times the factors of their models, rounded to
+        multiples of a unit.
 
-        Args:
-            unit: the number.
+        The factors become part of the leaves and are 1 afterwards. The sum is returned unchanged
+        where a model's format cannot take up a factor.
         """
         rounded_models = []
-        for model, factor in self._terms():
+        for model, factor in self._models_with_factors():
             scaled_model = type(model).weighted_sum([model], [factor])
             if scaled_model is None:
                 return self
@@ -173,24 +181,35 @@ class SumModel(FittedModel):
         return SumModel(rounded_models, [1.0] * len(rounded_models))
 
     def trees(self) -> list[Tree]:
-        """Return the trees of all members as plain arrays, scaled."""
+        """Return the trees of all models as plain arrays; leaf values are scaled, so that the trees
+        simply add up to the score.
+        """
         trees = []
-        for model, factor in self._terms():
+        for model, factor in self._models_with_factors():
             trees += [tree.times(factor * self.scale) for tree in model.trees()]
         return trees
 
     def version(self) -> str:
-        """Return the versions of the tools."""
+        """Return the names and versions of the tools that trained the models."""
         versions = {f"{model.tool} {model.version()}" for model in self.models}
         return ", ".join(sorted(versions))
 
 
-def _read_term(description: Any, content: bytes, n_features: int) -> FittedModel:
-    """Read one model of a sum; a `ValueError` if its description cannot be."""
+def _read_model(description: Any, content: bytes, n_features: int) -> FittedModel:
+    """Read one model of a sum from its bytes; raise a `ValueError` if they do not fit its
+    description.
+
+    Args:
+        description: entry of the JSON line: tool, number of bytes and of features, and scale.
+        content: the bytes of the model.
+        n_features: number of features of the data, for a description without one.
+    """
+    tool = description["tool"]
     size = int(description["bytes"])
     width = int(description.get("features", n_features))
-    is_whole = 0 <= size == len(content)
-    if description["tool"] == SumModel.tool or not is_whole or not 0 < width <= n_features:
+    is_complete = 0 <= size == len(content)
+    is_nested_sum = tool == SumModel.tool
+    if is_nested_sum or not is_complete or not 0 < width <= n_features:
         raise ValueError
-    model_class = engine_named(description["tool"]).model_class
+    model_class = engine_named(tool).model_class
     return model_class.read(content, width, float(description["scale"]))

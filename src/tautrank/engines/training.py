@@ -8,7 +8,10 @@ import warnings
 from tautrank.data import StreamedRows
 from tautrank.engines.base import Engine
 from tautrank.engines.binned import shared_bins
-from tautrank.engines.cross_validation import pooled, refitted
+from tautrank.engines.cross_validation import (
+    train_with_chosen_trees,
+    with_validation_in_training,
+)
 from tautrank.engines.loop import train_rounds
 from tautrank.engines.model import FittedModel
 from tautrank.engines.monitor import TrainingMonitor
@@ -22,24 +25,32 @@ _VALUES_PER_THREAD = 1_000_000
 
 
 def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Record]:
-    """Train, show the progress, and warn if nothing was learnt.
+    """Check a training, carry it out with its progress shown, and return the model and the record of
+    the training.
+
+    There is a warning if the model learnt nothing, that is, if no tree could be split.
 
     Args:
-        engine: what grows the model.
-        task: what to learn from what.
+        engine: the tool that grows the model, such as LightGBM's engine.
+        task: training and validation data, loss and metric.
         settings: how to train.
     """
-    refuse(engine.name_errors(task.loss, settings.extra))
+    errors_of_parameters = engine.name_errors(task.loss, settings.extra)
+    refuse(errors_of_parameters)  # raises if there are any
     if settings.cross_validate_trees:
-        task = pooled(task)
+        # Every query is trained on and judged in turn, so validation queries join the others.
+        task = with_validation_in_training(task)
     _check_speed(engine, settings)
     _check_memory(task, settings)
 
+    # Trainings on the same data share the bins that features are divided into.
     task = dataclasses.replace(task, bins=shared_bins())
     settings = _with_worthwhile_threads(engine, task, settings)
     with show_progress(str(task.loss), "trees", verbose=settings.verbose, n_lines=10) as progress:
         model, record = train_model(engine, task, settings, progress)
-    if not model.importances().any():
+
+    has_split = model.importances().any()
+    if not has_split:
         warnings.warn(
             f"loss {task.loss}: no tree could be split, so every document gets the same score; "
             "expected queries with different labels, features that vary, and more documents than "
@@ -55,40 +66,49 @@ def _check_speed(engine: Engine, settings: Settings) -> None:
     if settings.speed != "fast":
         return
     if not engine.supports_fast:
-        unable = engine.display_name
+        cause = engine.display_name
     elif settings.langevin is not None:
-        unable = "langevin"
+        cause = "langevin"
     else:
         return
     raise OptionError(
-        f"speed: found 'fast' with {unable}; expected 'exact', or LightGBM without langevin"
+        f"speed: found 'fast' with {cause}; expected 'exact', or LightGBM without langevin"
     )
 
 
 def _check_memory(task: Task, settings: Settings) -> None:
-    """Refuse what needs features in memory where they stay in files."""
-    if not isinstance(task.train.X, StreamedRows):
+    """Refuse a training that needs features in memory, if they are read from files in chunks.
+
+    A tool's own loss and Langevin boosting need them in memory.
+    """
+    features_stay_in_files = isinstance(task.train.X, StreamedRows)
+    if not features_stay_in_files:
         return
     if isinstance(task.loss, NativeLoss):
-        needy = f"loss {task.loss}"
+        cause = f"loss {task.loss}"
     elif settings.langevin is not None:
-        needy = "langevin"
+        cause = "langevin"
     else:
         return
     raise OptionError(
-        f"{needy}: needs features in memory; expected a loss of this library without langevin"
+        f"{cause}: needs features in memory; expected a loss of this library without langevin"
     )
 
 
 def _with_worthwhile_threads(engine: Engine, task: Task, settings: Settings) -> Settings:
-    """Return the settings with as many threads as the data is worth, unless a number is set."""
+    """Return settings with fewer threads where the training data is small, unless the user has set
+    their number.
+
+    Only tools that use OpenMP are limited: waking one of its threads costs more than it saves where
+    it has few feature values to count.
+    """
     tool = TOOLS.get(engine.name)
     uses_openmp = tool is not None and tool.hangs_after_fork
     if settings.n_jobs is not None or not uses_openmp:
         return settings
     n_values = task.train.n_documents * task.train.n_features
-    worthwhile = max(1, n_values // _VALUES_PER_THREAD)
-    return dataclasses.replace(settings, n_jobs=min(settings.threads, worthwhile))
+    n_worthwhile_threads = max(1, n_values // _VALUES_PER_THREAD)
+    return dataclasses.replace(settings, n_jobs=min(settings.threads, n_worthwhile_threads))
 
 
 def train_model(
@@ -104,7 +124,7 @@ def train_model(
         progress: shows the progress of the training; by default nothing.
     """
     if settings.cross_validate_trees and engine.refits:
-        return refitted(engine, task, settings, progress)
+        return train_with_chosen_trees(engine, task, settings, progress)
     monitor = TrainingMonitor(task, settings, progress)
     model = train_rounds(engine, task, settings, monitor)
     return model, monitor.record()
