@@ -203,22 +203,28 @@ def randomisation_test(
     resamples = whole("resamples", resamples, 1)
     seed = whole("seed", seed, most=math.inf)
     differences = _paired_differences(a, b)
-    moving = differences[differences != 0]
+    nonzero = differences[differences != 0]  # flipping a zero changes nothing
 
-    # T and T* are compared as sums: n is common to both.
-    extreme = {"two-sided": np.abs, "greater": np.positive, "less": np.negative}[alternative]
-    rounding = _ROUNDING * float(np.abs(moving).sum())
-    threshold = extreme(moving.sum()) - rounding
-    is_exact = moving.size < 63 and 2**moving.size <= resamples
-    flips_in_batches = _all_flips(moving) if is_exact else _random_flips(moving, resamples, seed)
+    # T and T* are compared as sums: the number of queries is common to both.
+    extremity_by_alternative = {"two-sided": np.abs, "greater": np.positive, "less": np.negative}
+    extremity_of = extremity_by_alternative[alternative]
+    rounding = _ROUNDING * float(np.abs(nonzero).sum())
+    threshold = extremity_of(nonzero.sum()) - rounding
+
+    # 64 bits hold the number of assignments of fewer than 63 signs.
+    is_exact = nonzero.size < 63 and 2**nonzero.size <= resamples
+    if is_exact:
+        batches_of_flips = _all_flips(nonzero)
+    else:
+        batches_of_flips = _random_flips(nonzero, resamples, seed)
     n_extreme = 0
-    for flips in flips_in_batches:
-        sums = _flipped_sums(moving, flips)
-        n_extreme += int(np.count_nonzero(extreme(sums) >= threshold))
+    for flips in batches_of_flips:
+        flipped_sums = _flipped_sums(nonzero, flips)
+        n_extreme += int(np.count_nonzero(extremity_of(flipped_sums) >= threshold))
 
     if is_exact:
         name = "randomisation test (exact)"
-        p_value = n_extreme / 2**moving.size
+        p_value = n_extreme / 2**nonzero.size
     else:
         name = f"randomisation test ({resamples} resamples)"
         p_value = (n_extreme + 1) / (resamples + 1)
@@ -227,29 +233,44 @@ def randomisation_test(
 
 
 def _all_flips(differences: F64) -> Iterator[NDArray[np.uint64]]:
-    """Yield every assignment of signs, some rows at a time: bit i of a row flips difference i."""
+    """Yield every assignment of signs to some differences, in batches of rows ``[rows, 1]``: bit i
+    of a row says whether difference i is flipped.
+
+    The assignments are the binary numbers from 0 to 2^n - 1.
+    """
     for start, end in _batches(2**differences.size, n_words=1):
-        rows = np.arange(start, end, dtype=np.uint64)
-        yield rows[:, None].astype("<u8", copy=False)
+        assignments = np.arange(start, end, dtype=np.uint64)
+        # Little-endian on any machine, since the bits are read byte by byte.
+        yield assignments[:, None].astype("<u8", copy=False)
 
 
 def _random_flips(differences: F64, n_assignments: int, seed: int) -> Iterator[NDArray[np.uint64]]:
-    """Yield random assignments of signs, some rows at a time.
+    """Yield random assignments of signs to some differences, in batches of rows ``[rows, words]`` of
+    64 bits: bit i of a row says whether difference i is flipped.
 
-    Each assignment takes the next whole words of one stream, whatever the batch size.
+    Each assignment takes the next whole words of one random stream, so assignments do not depend on
+    the size of the batches.
     """
     generator = np.random.PCG64(seed)
-    n_words = max(1, -(-differences.size // 64))
+    n_words = max(1, math.ceil(differences.size / 64))
     for start, end in _batches(n_assignments, n_words):
         words = generator.random_raw((end - start) * n_words)
         yield words.reshape(-1, n_words).astype("<u8", copy=False)
 
 
 def _batches(n_rows: int, n_words: int) -> Iterator[tuple[int, int]]:
-    """Yield the first row and the end of batches of rows that fit into the working memory."""
-    size = max(1, _BATCH_BYTES // (64 * n_words))
-    for start in range(0, n_rows, size):
-        yield start, min(start + size, n_rows)
+    """Yield the first row of each batch and one past its last, for batches that fit into the working
+    memory.
+
+    Args:
+        n_rows: number of rows, one per assignment of signs.
+        n_words: number of 64-bit words of a row.
+    """
+    # Each of the 8 bytes of a word needs a float64 of 8 bytes: a sum of eight differences.
+    bytes_per_row = 64 * n_words
+    rows_per_batch = max(1, _BATCH_BYTES // bytes_per_row)
+    for start in range(0, n_rows, rows_per_batch):
+        yield start, min(start + rows_per_batch, n_rows)
 
 
 def bootstrap_interval(
@@ -293,7 +314,8 @@ def bootstrap_interval(
             raise DataError(f"a: found {values.size} queries with a value; expected at least 2")
     else:
         values = _paired_differences(a, b)
-    if np.ptp(values) == 0:
+    are_all_equal = np.ptp(values) == 0
+    if are_all_equal:
         value = float(values[0])
         return Interval(value, value, value, confidence, values.size, method)
 
@@ -309,7 +331,9 @@ def bootstrap_interval(
 
 
 def _resampled_means(values: F64, resamples: int, seed: int) -> F64:
-    """Return the means of samples drawn with replacement."""
+    """Return the mean of each of many bootstrap samples: samples of the same size as the values,
+    drawn from them with replacement.
+    """
     from scipy.stats import bootstrap
 
     result = bootstrap(
@@ -345,33 +369,43 @@ def holm(p_values: ArrayLike) -> F64:
     array([0.06, 0.03, 0.06])
     """
     p = _finite_vector(p_values, "p_values", allow_nan=True)
-    check_each("p_values", p, ~((p < 0) | (p > 1)), "a number from 0 to 1")
-    made = np.flatnonzero(~np.isnan(p))
-    order = made[np.argsort(p[made], kind="stable")]
-    factors = np.arange(order.size, 0, -1)
-    steps = np.minimum(1.0, factors * p[order])
+    is_outside = (p < 0) | (p > 1)  # false for NaN, which is allowed
+    check_each("p_values", p, ~is_outside, "a number from 0 to 1")
+
+    made_comparisons = np.flatnonzero(~np.isnan(p))
+    ascending = made_comparisons[np.argsort(p[made_comparisons], kind="stable")]
+    factors = np.arange(ascending.size, 0, -1)  # m, m - 1, ..., 1
+    multiplied = np.minimum(1.0, factors * p[ascending])
     adjusted = np.full(p.size, np.nan)
-    adjusted[order] = np.maximum.accumulate(steps)
+    adjusted[ascending] = np.maximum.accumulate(multiplied)
     return adjusted
 
 
 def _t_test(name: str, differences: F64, scale: float, alternative: Alternative) -> TestResult:
-    """Test with t = mean / sqrt(scale * var) and n - 1 degrees of freedom.
+    """Return the t-test of whether the mean of some differences is 0: t = mean / sqrt(scale * var)
+    with n - 1 degrees of freedom.
 
     scipy.stats.ttest_rel is the case scale = 1/n, but warns or returns NaN where the differences
     hardly vary.
+
+    Args:
+        name: name of the test, for its result.
+        differences: n values, at least two.
+        scale: the variance of the mean as a multiple of the variance of one difference.
+        alternative: the side of 0 on which the mean is suspected.
     """
     mean = float(differences.mean())
     is_constant = np.ptp(differences) == 0
-    if is_constant and differences[0] == 0:
+    are_all_zero = is_constant and differences[0] == 0
+    if are_all_zero:
         # No evidence in any direction, not even the half that a one-sided p-value gives to t = 0.
         return TestResult(0.0, 1.0, mean, differences.size, name, alternative)
     # Rounding leaves a variance near 1e-34 for equal values: constant data are recognised, not
     # computed.
     variance = 0.0 if is_constant else float(differences.var(ddof=1))
-    error = math.sqrt(scale * variance)
-    if error > 0:
-        t = mean / error
+    standard_error = math.sqrt(scale * variance)
+    if standard_error > 0:
+        t = mean / standard_error
     else:
         t = math.copysign(math.inf, mean)
     p_value = t_tail(t, differences.size - 1, alternative)
@@ -390,45 +424,72 @@ def t_tail(t: float, freedom: float, alternative: Alternative) -> float:
 
 
 def _flipped_sums(d: F64, flips: NDArray[np.uint64]) -> F64:
-    """Return sum(+-d) for each row of ``flips``: bit i of the little-endian row set means -d[i].
+    """Return the sum of differences with some of their signs flipped, for each assignment of signs.
 
-    Eight flips at a time: a row's sum has one of the 256 signed sums of eight differences per byte.
+    Bytes are looked up in a table: the differences are put in groups of eight, and of each group
+    the sums under all 256 assignments of eight signs are computed once.
+
+    Args:
+        d: the differences.
+        flips: ``[assignments, words]``; bit i of a little-endian row says that d[i] counts
+            negatively.
     """
-    octets = flips.view(np.uint8)
-    n_groups = octets.shape[1]
+    bytes_of_flips = flips.view(np.uint8)
+    n_groups = bytes_of_flips.shape[1]
     groups = np.zeros((n_groups, 8))
-    groups.flat[: d.size] = d
-    is_flipped = (np.arange(256) >> np.arange(8)[:, None]) & 1
-    signed_sums = groups @ (1.0 - 2.0 * is_flipped)
-    sums_of_groups = signed_sums[np.arange(n_groups), octets]
+    groups.flat[: d.size] = d  # padded with zeros, whose signs do not matter
+
+    byte_values = np.arange(256)
+    bit_numbers = np.arange(8)[:, None]
+    is_flipped = (byte_values >> bit_numbers) & 1
+    signs = 1.0 - 2.0 * is_flipped  # [8, 256]
+    sum_table = groups @ signs  # [groups, 256]
+    sums_of_groups = sum_table[np.arange(n_groups), bytes_of_flips]
     return np.asarray(sums_of_groups.sum(axis=1), np.float64)
 
 
 def _bca_levels(values: F64, means: F64, levels: F64) -> F64:
-    """Return the quantile levels that Efron's BCa interval reads instead of the nominal ones.
+    """Return the levels at which Efron's BCa interval reads the quantiles of the resampled means.
 
-    SciPy finds the acceleration by leaving out each query in turn, n^2 work; for a mean that has a
-    closed form, sum(c^3) / (6 sum(c^2)^(3/2)) with c the centred values.
+    BCa corrects the nominal levels for bias, the share of resampled means below the estimate, and
+    for skewness by an acceleration. SciPy finds the acceleration by leaving out each query in turn,
+    n^2 work; for a mean it has a closed form, sum(c^3) / (6 sum(c^2)^(3/2)) with c the centred
+    values.
+
+    Args:
+        values: one per query.
+        means: the resampled means.
+        levels: the nominal levels, such as 0.025 and 0.975.
     """
-    from scipy.special import ndtr, ndtri
+    from scipy.special import ndtr, ndtri  # the normal distribution function and its inverse
 
-    mean = values.mean()
-    c = values - mean
-    acceleration = (c**3).sum() / (6 * (c**2).sum() ** 1.5)
+    estimate = values.mean()
+    centred = values - estimate
+    acceleration = (centred**3).sum() / (6 * (centred**2).sum() ** 1.5)
+
     # Means equal to the estimate count half.
-    twice_below = np.count_nonzero(means < mean) + np.count_nonzero(means <= mean)
-    below = twice_below / (2 * means.size)
+    n_below = np.count_nonzero(means < estimate)
+    n_at_most = np.count_nonzero(means <= estimate)
+    share_below = (n_below + n_at_most) / (2 * means.size)
     # With few resamples all may fall on one side, and the bias would be infinite.
-    bias = ndtri(np.clip(below, 0.5 / means.size, 1 - 0.5 / means.size))
+    half_a_mean = 0.5 / means.size
+    bias = ndtri(np.clip(share_below, half_a_mean, 1 - half_a_mean))
+
     z = bias + ndtri(levels)
-    return np.asarray(ndtr(bias + z / (1 - acceleration * z)), dtype=np.float64)
+    corrected_z = bias + z / (1 - acceleration * z)
+    return np.asarray(ndtr(corrected_z), dtype=np.float64)
 
 
 def _test_to_train(
     test_fraction: float | None, n_train: float | None, n_test: float | None
 ) -> float:
-    """Return n_test / n_train from whichever of the two descriptions of a split was given."""
-    if test_fraction is not None and n_train is None and n_test is None:
+    """Return the size of a split's test set over the size of its training set.
+
+    A split is described by the fraction of the data that it tests, or by both sizes; anything else
+    is refused.
+    """
+    has_no_size = n_train is None and n_test is None
+    if test_fraction is not None and has_no_size:
         return fraction("test_fraction", test_fraction) / (1 - test_fraction)
     if test_fraction is None and n_train is not None and n_test is not None:
         are_sizes = 0 < n_train < math.inf and 0 < n_test < math.inf
@@ -455,7 +516,9 @@ def fraction(name: str, value: float) -> float:
 
 
 def _finite_vector(values: ArrayLike, name: str, *, allow_nan: bool) -> F64:
-    """Return numbers as float64, each of them finite, or NaN where that is allowed."""
+    """Return values, one per query, as a float64 vector; refuse infinite ones, and NaN unless it is
+    allowed.
+    """
     vector = numbers(name, values, "query")
     is_allowed = ~np.isinf(vector) if allow_nan else np.isfinite(vector)
     check_each(name, vector, is_allowed, "a finite number")
@@ -463,26 +526,40 @@ def _finite_vector(values: ArrayLike, name: str, *, allow_nan: bool) -> F64:
 
 
 def _paired_differences(a: ArrayLike, b: ArrayLike) -> F64:
-    """Return a - b over the queries that both systems have a value for, at least two of them."""
-    x = _finite_vector(a, "a", allow_nan=True)
-    y = _finite_vector(b, "b", allow_nan=True)
-    if x.size != y.size:
+    """Return the differences a - b of two systems' values per query, without the queries that the
+    metric skips.
+
+    Refused are values of different numbers of queries, a query skipped for one system only, and
+    fewer than two queries with values.
+
+    Args:
+        a: values of the first system, one per query; NaN where the metric skips the query.
+        b: values of the second system, of the same queries.
+    """
+    values_a = _finite_vector(a, "a", allow_nan=True)
+    values_b = _finite_vector(b, "b", allow_nan=True)
+    if values_a.size != values_b.size:
         raise DataError(
-            f"a and b: found {x.size} and {y.size} values; expected one per query in both"
+            f"a and b: found {values_a.size} and {values_b.size} values; expected one per query in"
+            " both"
         )
-    is_missing = np.isnan(x)
-    of_one_system = np.flatnonzero(is_missing != np.isnan(y))
-    if of_one_system.size:
-        query = int(of_one_system[0])
-        if is_missing[query]:
-            values = f"NaN in a but {y[query]:g} in b"
+
+    is_skipped_a = np.isnan(values_a)
+    is_skipped_b = np.isnan(values_b)
+    skipped_by_one = np.flatnonzero(is_skipped_a != is_skipped_b)
+    if skipped_by_one.size:
+        query = int(skipped_by_one[0])
+        if is_skipped_a[query]:
+            values_found = f"NaN in a but {values_b[query]:g} in b"
         else:
-            values = f"NaN in b but {x[query]:g} in a"
+            values_found = f"NaN in b but {values_a[query]:g} in a"
         raise DataError(
-            f"query {query}: found {values}; expected both systems to have a value or both to"
-            " skip it"
+            f"query {query}: found {values_found}; expected both systems to have a value or both"
+            " to skip it"
         )
-    differences = (x - y)[~is_missing]
+
+    all_differences = values_a - values_b
+    differences = all_differences[~is_skipped_a]
     if differences.size < 2:
         raise DataError(
             f"a and b: found {differences.size} queries with a value; expected at least 2"

@@ -64,6 +64,7 @@ class SystemsTest:
     note: str
 
     def __repr__(self) -> str:
+        # Each pair counts once, above the diagonal.
         is_compared = np.triu(~np.isnan(self.adjusted))
         n_pairs = int(is_compared.sum())
         n_different = int(np.count_nonzero(self.adjusted[is_compared] <= self.level))
@@ -130,11 +131,11 @@ def systems_test(
     [0.043, 0.019, 0.068]
     """
     checked = _checked_values(values, "runs")
-    is_tested = ~np.isnan(checked[0])
-    is_uneven = is_tested.any(0) & ~is_tested.all(0)
-    if is_uneven.any():
+    is_tested = ~np.isnan(checked[0])  # [runs, queries], the same for all systems
+    is_in_some_runs_only = is_tested.any(0) & ~is_tested.all(0)
+    if is_in_some_runs_only.any():
         raise DataError(
-            f"values: found a value of query {np.argmax(is_uneven)} in some runs only; expected"
+            f"values: found a value of query {np.argmax(is_in_some_runs_only)} in some runs only; expected"
             " the same queries in all (resampled_systems_test takes trials that test different"
             " queries)"
         )
@@ -232,13 +233,15 @@ def combined_test(
     check_each("differences", d, np.isfinite(d), "a finite number")
     check_each("standard_errors", se, (se > 0) & (se < np.inf), "a finite number above 0")
     check_each("degrees", df, df > 0, "a number above 0")
-    # Shares of the surest weight, so that no weight overflows.
+    # Relative to the largest weight, so that no weight 1 / se^2 overflows.
     smallest = se.min()
-    shares = (smallest / se) ** 2
-    weights = shares / shares.sum()
-    m = 4 * np.sum(weights * (1 - weights) / df)
+    relative_weights = (smallest / se) ** 2
+    sum_of_weights = relative_weights.sum()
+    weights = relative_weights / sum_of_weights
     mean = np.asarray(weights @ d)
-    error = smallest * np.sqrt((1 + m) / shares.sum())
+
+    m = 4 * np.sum(weights * (1 - weights) / df)  # for weights that are themselves estimated
+    error = smallest * np.sqrt((1 + m) / sum_of_weights)
     freedom = 1 / np.sum(weights**2 / df)
     student = _student(mean, error, freedom, level)
     return Combined(
@@ -279,50 +282,64 @@ class Parts:
 
 
 def parts_of(x: F64) -> Parts:
-    """Return the parts of checked values ``[systems, runs, queries]``, NaN where a run did not test
-    the query.
+    """Return the statistics of metric values that a test of systems needs: means, variances between
+    queries, and variances between runs.
+
+    Args:
+        x: checked values ``[systems, runs, queries]``, NaN where a run did not test the query.
 
     >>> parts = parts_of(np.array([[[1.0, 2.0], [3.0, 4.0]], [[0.0, 0.0], [0.0, 0.0]]]))
     >>> parts.means.tolist(), parts.share, round(parts.gross, 9), round(parts.noise, 9)  # runs differ by 2
     ([2.5, 0.0], 0.5, 2.0, 0.0)
     """
-    is_tested = ~np.isnan(x[0])
+    is_tested = ~np.isnan(x[0])  # [runs, queries], the same for all systems
     if not is_tested.all():
+        # Leave out queries that no run tested; sums take 0 for what is missing.
         has_value = is_tested.any(0)
         is_tested = is_tested[:, has_value]
         x = np.where(is_tested, x[:, :, has_value], 0.0)
-    _, runs, queries = x.shape
+    runs, queries = is_tested.shape
     if queries < 2:
         raise DataError(f"values: found {queries} queries with a value; expected at least 2")
 
-    n = is_tested.sum(0)
-    means = x.sum(1) / n
-    variances_of_pairs = [(means - of_system).var(axis=1, ddof=1) for of_system in means]
-    of_runs = _run_variance(x, is_tested, n)
+    runs_per_query = is_tested.sum(0)
+    query_means = x.sum(1) / runs_per_query  # [systems, queries]
+    variances_of_differences = []
+    for means_of_system in query_means:
+        differences = query_means - means_of_system
+        variances_of_differences.append(differences.var(axis=1, ddof=1))
+
+    run_variance = _run_variance(x, is_tested, runs_per_query)
     return Parts(
-        means=means.mean(1),
-        v_q=np.array(variances_of_pairs) / queries,
-        gross=of_runs.gross,
-        noise=of_runs.noise,
-        freedom=of_runs.freedom,
-        share=_share_of_runs(is_tested, n),
+        means=query_means.mean(1),
+        v_q=np.array(variances_of_differences) / queries,
+        gross=run_variance.gross,
+        noise=run_variance.noise,
+        freedom=run_variance.freedom,
+        share=_share_of_runs(is_tested, runs_per_query),
         runs=runs,
         queries=queries,
         largest=float(np.abs(x).max()),
     )
 
 
-def _share_of_runs(is_tested: Bools, n: I64) -> float:
-    """Return the part of the variance of one run in that of the mean.
+def _share_of_runs(is_tested: Bools, runs_per_query: I64) -> float:
+    """Return by which factor the variance of one run enters the variance of the mean over runs and
+    queries: 1/R if each of R runs tests all queries.
+
+    With n_q the number of runs that tested query q, and w_t the mean over queries of 1 / n_q where
+    run t tested q, else 0, the factor is sum(w^2) - (mean(1/n) - sum(w^2)) / (queries - 1). The
+    last term is what the variance between queries already holds of the runs' variance.
 
     Args:
         is_tested: whether each run tested each query, ``[runs, queries]``.
-        n: number of runs that tested each query.
+        runs_per_query: number of runs that tested each query.
     """
-    w = (is_tested / n).mean(1)
-    sum_of_squares = float(np.square(w).sum())
-    mean_share = float((1 / n).mean())
-    return sum_of_squares - (mean_share - sum_of_squares) / (n.size - 1)
+    run_weights = (is_tested / runs_per_query).mean(1)
+    sum_of_squares = float(np.square(run_weights).sum())
+    mean_inverse = float((1 / runs_per_query).mean())
+    already_counted = (mean_inverse - sum_of_squares) / (runs_per_query.size - 1)
+    return sum_of_squares - already_counted
 
 
 class StandardErrors(NamedTuple):
@@ -338,44 +355,61 @@ class StandardErrors(NamedTuple):
 
 
 def errors_of(parts: Parts, overlap: float = 0.0) -> StandardErrors:
-    """Return the standard errors of all differences, ``[systems, systems]``, and their degrees of
-    freedom.
+    """Return the standard errors of the differences between all systems' means, ``[systems,
+    systems]``, and their degrees of freedom.
+
+    The variance of a difference is that between queries plus the net variance between runs, what
+    the noise of single values does not explain. Degrees of freedom are Satterthwaite's.
+
+    Args:
+        parts: variances between queries and between runs.
+        overlap: what runs have in common counts as this many more runs' variance.
 
     >>> errors, degrees = errors_of(parts_of(np.array([[[1.0, 3.0]], [[0.0, 0.0]]])))  # one run: d = 1, 3
     >>> float(errors[0, 1]), float(degrees[0, 1])
     (1.0, 1.0)
     """
-    A = parts.gross
-    B = parts.noise
     share = parts.share
-    net = max(0.0, A - B)
+    signed_net = parts.gross - parts.noise
+    net = max(0.0, signed_net)
     if parts.means.size > 2 or parts.runs < _FEWEST_RUNS_OF_TWO:
-        v = parts.v_q + net * (share + overlap)
-    else:  # a v that is right on average, since few runs would often leave net at 0
-        v = np.maximum(parts.v_q, B * share)
-        v = v + (A - B) * share
-        v = v + net * overlap
+        variances = parts.v_q + net * (share + overlap)
+    else:  # variances that are right on average, since few runs would often leave net at 0
+        variances = np.maximum(parts.v_q, parts.noise * share)
+        variances = variances + signed_net * share
+        variances = variances + net * overlap
     # Differences that are all equal up to rounding leave no spread to measure a mean against.
     rounding = _ROUNDING * max(1.0, parts.largest)
-    varies = v > rounding**2
+    varies = variances > rounding**2
 
-    free_queries = parts.queries - 1
-    spread = parts.v_q**2 / free_queries
+    # Satterthwaite: v^2 over the sum of each variance squared over its own degrees of freedom.
+    query_freedom = parts.queries - 1
+    divisors = parts.v_q**2 / query_freedom
     if parts.freedom:
-        of_runs = A * (share + overlap)
-        spread = spread + of_runs**2 / parts.freedom
+        gross_variance_of_runs = parts.gross * (share + overlap)
+        divisors = divisors + gross_variance_of_runs**2 / parts.freedom
     with np.errstate(invalid="ignore"):
-        degrees = np.where(varies, v**2 / spread, float(free_queries))
+        degrees = np.where(varies, variances**2 / divisors, float(query_freedom))
     if overlap:
-        degrees = np.maximum(degrees, min(free_queries, parts.freedom or free_queries))
-    errors = np.where(varies, np.sqrt(np.maximum(v, 0.0)), 0.0)
+        # A sum of variances has no fewer degrees of freedom than the least of its terms.
+        run_freedom = parts.freedom if parts.freedom else query_freedom
+        degrees = np.maximum(degrees, min(query_freedom, run_freedom))
+
+    errors = np.where(varies, np.sqrt(np.maximum(variances, 0.0)), 0.0)
     return StandardErrors(errors, degrees)
 
 
 def parts_test(
     parts: Parts, overlap: float = 0.0, baseline: int | None = None, level: float = 0.05
 ) -> SystemsTest:
-    """Carry out `systems_test` on the parts of its values.
+    """Test which systems differ, given the means and variances of their metric values; compared are
+    all pairs, or all systems with a baseline.
+
+    Args:
+        parts: what `parts_of` returned for the values.
+        overlap: what runs have in common counts as this many more runs' variance.
+        baseline: index of the system to compare the others with.
+        level: level of the tests, and 1 - confidence of the intervals.
 
     >>> values = np.random.default_rng(0).normal(size=(2, 5, 9))
     >>> bool(parts_test(parts_of(values)).p_values[0, 1] == systems_test(values).p_values[0, 1])
@@ -387,6 +421,7 @@ def parts_test(
         baseline = whole("baseline", baseline, 0, n_systems - 1)
     errors, degrees = errors_of(parts, real("overlap", overlap))
     differences = np.subtract.outer(parts.means, parts.means)
+    # Without any spread, a difference of rounding errors would count as infinitely sure.
     rounding = _ROUNDING * max(1.0, parts.largest)
     is_rounding = (errors == 0) & (np.abs(differences) <= rounding)
     differences = np.where(is_rounding, 0.0, differences)
@@ -395,9 +430,11 @@ def parts_test(
     is_compared = _compared_pairs(n_systems, baseline)
     adjusted = np.full((n_systems, n_systems), np.nan)
     adjusted[is_compared] = holm(student.p_values[is_compared])
+    # Holm's first step divides the level by the number of comparisons.
     level_of_first_step = level / int(is_compared.sum())
     first_step = _student(differences, errors, degrees, level_of_first_step)
 
+    # Added to a matrix, it makes its diagonal NaN: no system is compared with itself.
     on_diagonal = np.where(np.eye(n_systems, dtype=bool), np.nan, 0.0)
     return SystemsTest(
         differences=differences,
@@ -418,7 +455,9 @@ def parts_test(
 
 
 def _compared_pairs(n_systems: int, baseline: int | None) -> Bools:
-    """Return which pairs of systems are compared, each pair once."""
+    """Return ``[systems, systems]``, true above the diagonal where a pair of systems is compared: all
+    pairs, or those with the baseline.
+    """
     is_compared = np.triu(np.ones((n_systems, n_systems), bool), 1)
     if baseline is not None:
         is_baseline = np.arange(n_systems) == baseline
@@ -434,38 +473,49 @@ class _RunVariance(NamedTuple):
     freedom: int
 
 
-def _run_variance(x: F64, is_tested: Bools, n: I64) -> _RunVariance:
-    """Return the mean squares of an analysis of variance of runs, by Henderson's method 3.
+def _run_variance(x: F64, is_tested: Bools, runs_per_query: I64) -> _RunVariance:
+    """Return the mean squares of an analysis of variance: how much values vary between the runs of
+    a system, and how much within a run.
+
+    Henderson's method 3 for runs that test different queries. With N = `is_tested`, k_t the number
+    of queries of run t, n_q the number of runs of query q, and r_t the sum of run t's residuals
+    after means of queries are taken out, the runs explain the sum of squares r' C^+ r, where
+    C = diag(k) - N diag(1/n) N' and C^+ is its pseudo-inverse.
 
     Args:
         x: ``[systems, runs, queries]``, 0 where a run did not test the query.
         is_tested: whether each run tested each query, ``[runs, queries]``.
-        n: number of runs that tested each query.
+        runs_per_query: number of runs that tested each query.
     """
-    systems, _, queries = x.shape
-    k = is_tested.sum(1).astype(np.float64)
-    C = np.diag(k) - (is_tested / n) @ is_tested.T
-    eigenvalues, vectors = np.linalg.eigh(C)
-    is_in_range = eigenvalues > 1e-9 * queries
-    rank = int(is_in_range.sum())
+    n_systems = x.shape[0]
+    n_queries = x.shape[2]
+    queries_per_run = is_tested.sum(1).astype(np.float64)
+    C = np.diag(queries_per_run) - (is_tested / runs_per_query) @ is_tested.T
+    eigenvalues, eigenvectors = np.linalg.eigh(C)
+    is_positive = eigenvalues > 1e-9 * n_queries  # up to rounding
+    rank = int(is_positive.sum())
     if rank == 0:
         return _RunVariance(gross=0.0, noise=0.0, freedom=0)
-    eigenvalues = eigenvalues[is_in_range]
+    eigenvalues = eigenvalues[is_positive]
 
     # What neither the mean of the systems nor that of the query's runs explains.
     residuals = x - x.mean(0)
-    residuals -= (residuals.sum(1) / n)[:, None]
+    residual_means = residuals.sum(1) / runs_per_query
+    residuals -= residual_means[:, None]
     residuals *= is_tested
-    r = residuals.sum(2) @ vectors[:, is_in_range]
+    # The pseudo-inverse of C divides by its positive eigenvalues.
+    r = residuals.sum(2) @ eigenvectors[:, is_positive]
     explained_by_runs = float(np.sum(r**2 / eigenvalues))
-    unexplained = max(0.0, float(np.vdot(residuals, residuals)) - explained_by_runs)
+    sum_of_squares = float(np.vdot(residuals, residuals))
+    unexplained = max(0.0, sum_of_squares - explained_by_runs)
 
-    freedom = (systems - 1) * rank
+    freedom = (n_systems - 1) * rank
     ms_run = explained_by_runs / freedom
     # Where runs and queries use up all values, no noise can be told from the runs' variance, and
     # none is taken out.
-    n_values_left = max(1, int(n.sum()) - queries - rank)
-    ms_noise = unexplained / ((systems - 1) * n_values_left)
+    n_values_left = max(1, int(runs_per_query.sum()) - n_queries - rank)
+    ms_noise = unexplained / ((n_systems - 1) * n_values_left)
+    # From a mean square to the variance of a difference of two systems, hence the 2.
     scale = 2 * rank / float(eigenvalues.sum())
     return _RunVariance(gross=scale * ms_run, noise=scale * ms_noise, freedom=freedom)
 
@@ -485,23 +535,37 @@ class _Student(NamedTuple):
 
 
 def _student(mean: F64, error: F64, degrees: F64, level: float) -> _Student:
-    """Test mean differences, given their standard errors and degrees of freedom."""
-    from scipy.special import stdtr, stdtrit
+    """Test by Student's t which mean differences are not 0: return p-values, confidence intervals,
+    and the differences that would be detected with 80 % power.
+
+    Args:
+        mean: the mean differences.
+        error: their standard errors.
+        degrees: their degrees of freedom.
+        level: level of the tests, and 1 - confidence of the intervals.
+    """
+    from scipy.special import stdtr, stdtrit  # Student's distribution function and its inverse
 
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(mean == 0, 0.0, np.abs(mean) / error)
-    critical = np.asarray(stdtrit(degrees, 1 - level / 2), np.float64)
-    power = np.asarray(stdtrit(degrees, POWER), np.float64)
-    tail = np.asarray(stdtr(degrees, -t), np.float64)
+    critical_t = np.asarray(stdtrit(degrees, 1 - level / 2), np.float64)
+    t_of_power = np.asarray(stdtrit(degrees, POWER), np.float64)
+    tail_probability = np.asarray(stdtr(degrees, -t), np.float64)
     return _Student(
-        p_values=2 * tail,
-        half_widths=critical * error,
-        detectable=(critical + power) * error,
+        p_values=2 * tail_probability,
+        half_widths=critical_t * error,
+        detectable=(critical_t + t_of_power) * error,
     )
 
 
 def _note(n_systems: int, runs: int, freedom: int) -> str:
-    """Return what a reader of the p-values has to know; nothing where nothing is amiss."""
+    """Return a warning for readers of the p-values where there are too few runs; else an empty text.
+
+    Args:
+        n_systems: number of systems that are compared.
+        runs: number of runs of each system.
+        freedom: degrees of freedom of the variance between runs; 0 if it is unknown.
+    """
     if runs == 1:
         return ONE_RUN
     if freedom == 0:
@@ -518,12 +582,12 @@ def _note(n_systems: int, runs: int, freedom: int) -> str:
 
 
 def _checked_values(values: ArrayLike, repeats: str) -> F64:
-    """Return values as ``[systems, runs, queries]`` with at least two systems, finite or NaN in all
-    systems alike.
+    """Return metric values as a float64 array ``[systems, runs, queries]``; refuse fewer than two
+    systems, infinite values, and queries that are NaN (skipped) in some of the systems only.
 
     Args:
-        values: the values.
-        repeats: what the second index counts: runs or trials.
+        values: what the user gave.
+        repeats: what errors call the second index: runs or trials.
     """
     expected = f"numbers of shape [systems, {repeats}, queries]"
     try:

@@ -57,13 +57,14 @@ class TestOutcome:
         level: float,
         note: str = "",
     ) -> TestOutcome:
-        """Return the outcome of a difference, given its standard error and degrees of freedom;
-        without a verdict.
+        """Return the outcome of Student's t-test of a mean difference: p-value and confidence
+        interval, without a verdict.
 
         Args:
             test: the name of the test.
-            difference, error, degrees: the mean, its standard error, and the degrees of freedom of
-                that.
+            difference: the mean difference, which is tested against 0.
+            error: its standard error.
+            degrees: the degrees of freedom of the standard error.
             level: the level of the test.
             note: what a reader of the p-value has to know.
 
@@ -76,16 +77,25 @@ class TestOutcome:
         else:
             # If all numbers are equal, nothing is left to chance.
             p_value = float(difference == 0)
-            result = Combined(difference, error, degrees, p_value, difference, difference, 0.0)
+            result = Combined(
+                difference=difference,
+                standard_error=error,
+                degrees=degrees,
+                p_value=p_value,
+                low=difference,
+                high=difference,
+                detectable=0.0,
+            )
         return cls(test, **vars(result), adjusted=result.p_value, note=note)
 
     @classmethod
     def of_pair(cls, tested: SystemsTest, a: int, b: int) -> TestOutcome:
-        """Return the outcome of one system minus another; not adjusted, and without a verdict.
+        """Return the outcome of the test of system a minus system b; its p-value is not adjusted
+        for other comparisons, and there is no verdict.
 
         Args:
-            tested: the test of all systems.
-            a, b: the indices of the two.
+            tested: the test of all pairs of systems.
+            a, b: indices of the two systems.
         """
         return cls.of(
             "test over queries and trials",
@@ -97,28 +107,28 @@ class TestOutcome:
         )
 
     def with_verdict(self, adjusted: float, level: float, sign: int = 1) -> TestOutcome:
-        """Return the same with a verdict on whether the difference, or with the sign -1 its
-        opposite, is positive.
+        """Return the outcome with a verdict on the claim that its difference is positive (or
+        negative, with sign -1).
 
         Args:
-            adjusted: the p-value after Holm's correction.
+            adjusted: the p-value after Holm's correction for several comparisons.
             level: the level of the test.
-            sign: 1, or -1 for a cost.
+            sign: 1 where more is better; -1 for a cost.
         """
         verdict = verdict_of(adjusted, sign * self.difference, level)
         return replace(self, adjusted=adjusted, verdict=verdict)
 
 
 def over_trials(d: F64, overlap: float, level: float) -> TestOutcome:
-    """Test the trials alone: curves, other parts than the test part, and trials that test all
-    queries there are.
+    """Test whether the mean of one number per trial differs from 0, by a t-test over the trials.
 
-    Trials that draw their training queries again have some in common. Nadeau and Bengio's term
-    accounts for that.
+    Trials that draw their training queries again have some in common; Nadeau and Bengio's term
+    makes the variance of the mean larger for it: (1/n + overlap) var(d).
 
     Args:
-        d: one number per trial.
-        overlap: held out over not held out, if trials draw their training data again.
+        d: one number per trial, such as the difference between two systems.
+        overlap: number of held-out queries over that of the others if trials draw their training
+            data again, else 0.
         level: the significance level.
 
     >>> round(over_trials(np.array([1.0, 2.0, 3.0]), 1 / 3, 0.05).p_value, 3)
@@ -132,19 +142,23 @@ def over_trials(d: F64, overlap: float, level: float) -> TestOutcome:
         return TestOutcome(name, mean, note="too few trials")
     variance = float(d.var(ddof=1))
     rounding = 1e-14 * np.abs(d).max()
-    error = 0.0
+    standard_error = 0.0
     if variance > rounding**2:
-        error = math.sqrt((1 / d.size + overlap) * variance)
-    return TestOutcome.of(name, float(d.mean()), error, d.size - 1, level)
+        standard_error = math.sqrt((1 / d.size + overlap) * variance)
+    return TestOutcome.of(name, float(d.mean()), standard_error, d.size - 1, level)
 
 
 def verdict_of(p: float, mean: float, level: float) -> str:
-    """Return the verdict of a two-sided test on what should be positive.
+    """Return the verdict of a two-sided test on the claim that a mean is positive.
+
+    It holds or fails by the sign of the mean if the p-value is at most the level, else it is
+    undecided.
 
     >>> verdict_of(0.01, -2.0, 0.05)
     'fails'
     """
-    if not p <= level or mean == 0:
+    is_significant = p <= level  # false for NaN
+    if not is_significant or mean == 0:
         return UNDECIDED
     return HOLDS if mean > 0 else FAILS
 

@@ -67,11 +67,11 @@ def simulate_clicks(
     chances = _click_chances(data, probabilities)
     n_impressions = whole("impressions", impressions, 1)
     seed = checked_seed(seed)
-    impressions_of_lists = []
-    for number in range(n_impressions):
-        rng = np.random.default_rng((seed, number))
-        impressions_of_lists.append(_read_to_first_click(data, chances, rng, keep_unclicked))
-    return _as_queries(data, impressions_of_lists, keep_empty=False).data
+    impressions_by_user = []
+    for user in range(n_impressions):
+        rng = np.random.default_rng((seed, user))
+        impressions_by_user.append(_read_to_first_click(data, chances, rng, keep_unclicked))
+    return _as_queries(data, impressions_by_user, keep_empty=False).data
 
 
 def simulate_position_clicks(
@@ -132,37 +132,48 @@ def simulate_position_clicks(
     n_impressions = whole("impressions", impressions, 1)
     seed = checked_seed(seed)
     severity = real("severity", severity)
-    order = np.lexsort((-check_finite_scores(scores, data.offsets), query_of(data.offsets)))
-    ranks = ranks_in(data.offsets).astype(np.float64)
-    looked_at = ranks**-severity
 
-    chances_in_order = looked_at * chances[order]
-    n_clicks = np.zeros(order.size)
-    impressions_of_lists = []
-    for number in range(n_impressions):
-        rng = np.random.default_rng((seed, number))
-        is_clicked = rng.random(order.size) < chances_in_order
+    # Rows in the order in which users see them: list by list, by falling scores.
+    checked_scores = check_finite_scores(scores, data.offsets)
+    shown_rows = np.lexsort((-checked_scores, query_of(data.offsets)))
+    ranks = ranks_in(data.offsets).astype(np.float64)
+    propensities = ranks**-severity
+    chances_of_click = propensities * chances[shown_rows]
+
+    n_clicks = np.zeros(shown_rows.size)
+    impressions_by_user = []
+    for user in range(n_impressions):
+        rng = np.random.default_rng((seed, user))
+        is_clicked = rng.random(shown_rows.size) < chances_of_click
         if merged:
             n_clicks += is_clicked
         else:
-            impressions_of_lists.append(_Impression(order, is_clicked))
+            impressions_by_user.append(_Impression(shown_rows, is_clicked))
 
     if merged:
-        shares = (n_clicks / n_impressions).astype(np.float32)
-        return data.with_rows(order, data.offsets, data.qids, shares), looked_at
-    queries = _as_queries(data, impressions_of_lists, keep_empty=True)
-    return queries.data, np.tile(looked_at, n_impressions)[queries.places]
+        click_shares = (n_clicks / n_impressions).astype(np.float32)
+        clicked_data = data.with_rows(shown_rows, data.offsets, data.qids, click_shares)
+        return clicked_data, propensities
+    queries = _as_queries(data, impressions_by_user, keep_empty=True)
+    propensities_of_all = np.tile(propensities, n_impressions)
+    return queries.data, propensities_of_all[queries.places]
 
 
 def _click_chances(data: RankingData, probabilities: Sequence[float]) -> F64:
-    """Return the probability that a user clicks each document, if it is looked at."""
+    """Return the probability that a user who looks at a document clicks it, one per document.
+
+    Args:
+        data: documents with labels 0, 1, 2, ...
+        probabilities: click probabilities of the labels 0, 1, 2, ...
+    """
     checked_data("data", data)
-    table = probabilities_by_label("probabilities", probabilities)
+    chance_of_label = probabilities_by_label("probabilities", probabilities)
     is_whole = data.labels == np.floor(data.labels)
-    has_chance = is_whole & (data.labels < table.size)
-    expected = f"a whole number from 0 to {table.size - 1}, one with a click probability"
+    has_chance = is_whole & (data.labels < chance_of_label.size)
+    highest_label = chance_of_label.size - 1
+    expected = f"a whole number from 0 to {highest_label}, one with a click probability"
     check_each("labels", data.labels, has_chance, expected, data.offsets)
-    return table[data.labels.astype(np.int64)]
+    return chance_of_label[data.labels.astype(np.int64)]
 
 
 class _Impression(NamedTuple):
@@ -192,30 +203,34 @@ class _ImpressionQueries(NamedTuple):
 def _as_queries(
     data: RankingData, impressions: list[_Impression], *, keep_empty: bool
 ) -> _ImpressionQueries:
-    """Return impressions as queries of their own.
+    """Return data in which what one user saw of one list is a query of its own, with label 1 for
+    clicked documents and 0 for the others.
 
     Args:
-        data: the lists.
-        impressions: of each user.
-        keep_empty: keep impressions without documents.
+        data: the lists that users saw.
+        impressions: what each user saw of all lists.
+        keep_empty: whether to keep queries without documents.
     """
     n_users = len(impressions)
     rows = np.concatenate([impression.rows for impression in impressions])
     is_clicked = np.concatenate([impression.is_clicked for impression in impressions])
-    n_rows = [impression.rows.size for impression in impressions]
-    user = np.repeat(np.arange(n_users), n_rows)
-    number = query_of(data.offsets)[rows] * n_users + user
+    rows_per_user = [impression.rows.size for impression in impressions]
+    user_of_row = np.repeat(np.arange(n_users), rows_per_user)
+
+    # New queries are numbered by list, then by user.
+    list_of_row = query_of(data.offsets)[rows]
+    new_query_of_row = list_of_row * n_users + user_of_row
     # The sort is stable, so each impression stays in the order it was read in.
-    places = np.argsort(number, kind="stable")
-    sizes = np.bincount(number, minlength=data.n_queries * n_users)
-    kept = np.flatnonzero((sizes > 0) | keep_empty)
+    places = np.argsort(new_query_of_row, kind="stable")
+    sizes = np.bincount(new_query_of_row, minlength=data.n_queries * n_users)
+    kept_queries = np.flatnonzero((sizes > 0) | keep_empty)
 
     qids = []
-    for index in kept.tolist():
-        query, user_number = divmod(index, n_users)
-        qids.append(f"{data.qids[query]}.{user_number + 1}")
+    for new_query in kept_queries.tolist():
+        list_number, user = divmod(new_query, n_users)
+        qids.append(f"{data.qids[list_number]}.{user + 1}")
     labels = is_clicked[places].astype(np.float32)
-    offsets = offsets_from_sizes(sizes[kept])
+    offsets = offsets_from_sizes(sizes[kept_queries])
     queries = data.with_rows(rows[places], offsets, np.array(qids, str), labels)
     return _ImpressionQueries(queries, places)
 
@@ -223,21 +238,31 @@ def _as_queries(
 def _read_to_first_click(
     data: RankingData, chances: F64, rng: np.random.Generator, keep_unclicked: bool
 ) -> _Impression:
-    """Simulate a user who reads every list, shuffled, up to the first click.
+    """Simulate a user who reads every list in random order up to the first click; return the
+    documents read and which were clicked.
 
-    Whether a document would be clicked does not depend on its place, so the coins can be thrown for
-    all of them; the first click is the clicked document that comes first in the shuffled order, and
-    only what was read up to there has to be sorted.
+    Each document gets a random key, and a list is read by rising keys. Whether a document would be
+    clicked does not depend on its place, so this is drawn for all documents; only those up to the
+    first click have to be sorted.
+
+    Args:
+        data: the lists.
+        chances: probability of each document to be clicked when it is read.
+        rng: source of random numbers.
+        keep_unclicked: whether a list without a click is read to its end instead of left out.
     """
     query = query_of(data.offsets)
-    place = rng.random(query.size)
+    shuffle_key = rng.random(query.size)
     would_click = rng.random(query.size) < chances
-    # Infinity in a list without a click.
-    place_of_click = np.where(would_click, place, np.inf)
-    first_click = -query_maxima(-place_of_click, data.offsets)
+
+    # The smallest key of a clicked document of each list; infinity in a list without a click.
+    click_key = np.where(would_click, shuffle_key, np.inf)
+    first_click_key = -query_maxima(-click_key, data.offsets)
     if not keep_unclicked:
-        first_click[np.isinf(first_click)] = -1
-    is_read = place <= first_click[query]
+        first_click_key[np.isinf(first_click_key)] = -1  # below all keys: nothing is read
+
+    is_read = shuffle_key <= first_click_key[query]
     read_rows = np.flatnonzero(is_read)
-    rows = read_rows[np.lexsort((place[read_rows], query[read_rows]))]
+    reading_order = np.lexsort((shuffle_key[read_rows], query[read_rows]))
+    rows = read_rows[reading_order]
     return _Impression(rows, would_click[rows])

@@ -124,35 +124,44 @@ def add_negatives(data: RankingData, share: float, *, seed: int = 0) -> RankingD
     share = real("share", share)
     rng = np.random.default_rng(checked_seed(seed))
     mean_added = share * data.sizes
+    # Rounded up with the probability of the fraction, so that the mean is exact.
     n_added = np.floor(mean_added + rng.random(mean_added.size)).astype(np.int64)
     negatives = _draw_negatives(data, n_added, rng)
 
-    ends = np.repeat(data.offsets[1:], n_added)
-    rows = np.insert(np.arange(data.n_documents), ends, negatives)
-    is_added = np.insert(np.zeros(data.n_documents, bool), ends, True)
+    end_of_list = np.repeat(data.offsets[1:], n_added)  # where each negative is inserted
+    rows = np.insert(np.arange(data.n_documents), end_of_list, negatives)
+    is_added = np.insert(np.zeros(data.n_documents, bool), end_of_list, True)
     labels = np.where(is_added, np.float32(0), data.labels[rows])
     return data.with_rows(rows, offsets_from_sizes(data.sizes + n_added), data.qids, labels)
 
 
 def _draw_negatives(data: RankingData, n_added: I64, rng: np.random.Generator) -> I64:
-    """Draw the rows of documents of other queries, for each query as many as it gets."""
+    """Draw documents of other queries for each query, and return their rows in the data.
+
+    A donor query is drawn among all others that have documents, then one of its documents.
+
+    Args:
+        data: the documents of all queries.
+        n_added: number of documents to draw for each query.
+        rng: source of random numbers.
+    """
     n_negatives = int(n_added.sum())
-    with_documents = np.flatnonzero(data.sizes)
     if n_negatives == 0:
         return np.zeros(0, np.int64)
-    if with_documents.size < 2:
+    donors = np.flatnonzero(data.sizes)
+    if donors.size < 2:
         raise DataError(
             "data: found 1 query with documents; expected at least 2, since negatives come from"
             " others"
         )
 
-    receiver = np.repeat(np.arange(n_added.size), n_added)
-    # One of the other queries: draw among one fewer, and step over the receiver.
-    number = rng.integers(0, with_documents.size - 1, n_negatives)
-    number += number >= np.searchsorted(with_documents, receiver)
-    donor = with_documents[number]
-    document = rng.integers(0, data.sizes[donor])
-    return data.offsets[donor] + document
+    receiving_query = np.repeat(np.arange(n_added.size), n_added)
+    # One of the other queries: draw among one fewer, and step over the receiving query.
+    donor_number = rng.integers(0, donors.size - 1, n_negatives)
+    donor_number += donor_number >= np.searchsorted(donors, receiving_query)
+    donor_query = donors[donor_number]
+    document_in_donor = rng.integers(0, data.sizes[donor_query])
+    return data.offsets[donor_query] + document_in_donor
 
 
 def checked_seed(seed: object) -> int:
@@ -166,7 +175,12 @@ def checked_seed(seed: object) -> int:
 
 
 def probabilities_by_label(name: str, values: Sequence[float]) -> F64:
-    """Return one probability per label, for the labels 0, 1, 2, ...
+    """Return probabilities for the labels 0, 1, 2, ... as an array; refuse an empty sequence and
+    numbers below 0 or above 1.
+
+    Args:
+        name: name of the user's argument, for errors.
+        values: one probability per label.
 
     >>> probabilities_by_label("probabilities", (0.05, 1.3))
     Traceback (most recent call last):

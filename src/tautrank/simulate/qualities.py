@@ -14,12 +14,17 @@ QUALITIES = 6
 
 
 def draw_qualities(query: I64, n_queries: int, rng: np.random.Generator) -> F64:
-    """Draw ``[n, 6]`` qualities: standard normal, and a part that all documents of a query
-    share.
+    """Draw ``[n, 6]`` hidden qualities of documents: a standard normal number each, and half of
+    another one that all documents of a query share.
+
+    Args:
+        query: number of each document's query.
+        n_queries: number of queries.
+        rng: source of random numbers.
     """
-    of_documents = rng.standard_normal((query.size, QUALITIES))
-    of_queries = rng.standard_normal((n_queries, QUALITIES))
-    return np.asarray(of_documents + 0.5 * of_queries[query])
+    document_draws = rng.standard_normal((query.size, QUALITIES))
+    query_draws = rng.standard_normal((n_queries, QUALITIES))
+    return np.asarray(document_draws + 0.5 * query_draws[query])
 
 
 def draw_intents(n_queries: int, rng: np.random.Generator) -> F64:
@@ -35,9 +40,10 @@ def draw_plenty(n_queries: int, rng: np.random.Generator) -> F64:
 
 
 def utility(qualities: F64, intent: F64) -> F64:
-    """Return qualities weighted by intent; a matching document that is popular counts extra; spam
-    sinks.
+    """Return the relevance of documents: their qualities weighted by what the query is after, with a
+    bonus for matching documents that are popular and a loss for spam.
 
+    With ``q_k`` the qualities and ``w_k`` the weights:
     ``2 sum_k tanh(q_k) w_k + 0.8 max(match, 0) [popular > 0.3] - 1.5 [pushed > 1.2]``
 
     Args:

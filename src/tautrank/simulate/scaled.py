@@ -94,30 +94,37 @@ class _Column(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _columns() -> list[_Column]:
-    """Return the columns that are drawn per document.
+    """Return how each feature column is made from a document's hidden qualities: which quality it
+    looks at, and the weights of quality, nuisance and noise.
 
-    They are the search engine's, not the data's: the same for every seed.
+    The columns belong to the simulated search engine, not to a data set: their random properties
+    are drawn from a fixed seed. A column's signal is scaled such that its logistic function is
+    spread about evenly from 0 to 1.
     """
-    rng = np.random.default_rng(519)
-    blur = np.concatenate([rng.uniform(*group.blur, group.columns) for group in _GROUPS])
-    shared = rng.uniform(0, 1, _DOCUMENT_COLUMNS)
+    rng = np.random.default_rng(519)  # the number of features, as good as any seed
+    blurs = np.concatenate([rng.uniform(*group.blur, group.columns) for group in _GROUPS])
+    nuisance_weights = rng.uniform(0, 1, _DOCUMENT_COLUMNS)
     # 1.702 brings the logistic function nearest to the normal distribution function; 1.25 is a
     # quality's variance.
-    variance = 1.25 + shared**2 + blur**2
-    scale = 1.702 / np.sqrt(variance)
-    sign = rng.choice([1.0, 1.0, 1.0, -1.0], _DOCUMENT_COLUMNS)
+    variances = 1.25 + nuisance_weights**2 + blurs**2
+    scales = 1.702 / np.sqrt(variances)
+    # A quarter of the columns fall as the quality rises.
+    signs = rng.choice([1.0, 1.0, 1.0, -1.0], _DOCUMENT_COLUMNS)
 
     columns: list[_Column] = []
-    for number, group in enumerate(_GROUPS):
-        for place in range(group.columns):
+    for group_number, group in enumerate(_GROUPS):
+        for column_in_group in range(group.columns):
             index = len(columns)
+            # Qualities and numbers of levels are taken in turn.
+            quality = group.qualities[column_in_group % len(group.qualities)]
+            levels = group.levels[column_in_group % len(group.levels)]
             column = _Column(
-                quality=group.qualities[place % len(group.qualities)],
-                group=number,
-                weight=np.float32(sign[index] * scale[index]),
-                shared=np.float32(shared[index] * scale[index]),
-                blur=np.float32(blur[index] * scale[index]),
-                levels=np.float32(group.levels[place % len(group.levels)]),
+                quality=quality,
+                group=group_number,
+                weight=np.float32(signs[index] * scales[index]),
+                shared=np.float32(nuisance_weights[index] * scales[index]),
+                blur=np.float32(blurs[index] * scales[index]),
+                levels=np.float32(levels),
             )
             columns.append(column)
     return columns
@@ -126,34 +133,52 @@ def _columns() -> list[_Column]:
 def fill_scaled(
     out: F32, qualities: F32, intents: F64, query: I64, rng: np.random.Generator
 ) -> None:
-    """Write the 519 features of some documents.
+    """Write 519 features of n documents in the manner of the Yahoo! data, all from 0 to 1.
+
+    First come the columns that describe a document, then those that are the same for a whole query,
+    and at last copies of others, as in the published data.
 
     Args:
-        out: float32 ``[519, n]``, one feature per row.
-        qualities: float32 ``[6, n]``.
-        intents: ``[q, 6]``.
+        out: receives float32 ``[519, n]``, one feature per row.
+        qualities: hidden qualities of the documents, float32 ``[6, n]``.
+        intents: how much each quality matters to each of q queries, ``[q, 6]``.
         query: the query of each document, from 0 to q - 1.
-        rng: the source of all that is drawn.
+        rng: source of random numbers.
     """
     _fill_document_columns(out[:_DOCUMENT_COLUMNS], qualities, rng)
-    after_query = _DOCUMENT_COLUMNS + _QUERY_COLUMNS
-    of_queries = _draw_query_columns(intents, rng)
-    out[_DOCUMENT_COLUMNS:after_query] = of_queries.astype(np.float32)[:, query]
-    copied = np.linspace(0, _DOCUMENT_COLUMNS - 1, _COPIES).astype(np.int64)
-    out[after_query:] = out[copied]
+
+    end_of_query_columns = _DOCUMENT_COLUMNS + _QUERY_COLUMNS
+    query_values = _draw_query_columns(intents, rng).astype(np.float32)
+    out[_DOCUMENT_COLUMNS:end_of_query_columns] = query_values[:, query]
+
+    evenly_spaced = np.linspace(0, _DOCUMENT_COLUMNS - 1, _COPIES)
+    copied_columns = evenly_spaced.astype(np.int64)
+    out[end_of_query_columns:] = out[copied_columns]
 
 
 def _fill_document_columns(out: F32, qualities: F32, rng: np.random.Generator) -> None:
-    """Write the columns that look at the qualities of each document."""
-    n = qualities.shape[1]
+    """Write the feature columns that describe each document: a logistic function of one hidden
+    quality, of a nuisance factor that a group of columns shares, and of noise.
+
+    Some columns are rounded to a few levels, and a group of columns is 0 for documents about which
+    nothing is known.
+
+    Args:
+        out: receives one column of features per row, one document per column.
+        qualities: hidden qualities, ``[6, documents]``.
+        rng: source of random numbers.
+    """
+    n_documents = qualities.shape[1]
+    # The noise is drawn where the features are to be, to spare memory.
     rng.standard_normal(out=out, dtype=np.float32)
-    nuisance = rng.standard_normal((len(_GROUPS), n), dtype=np.float32)
-    absent = np.array([[group.absent] for group in _GROUPS])
-    draws = rng.random((len(_GROUPS), n), dtype=np.float32)
-    is_known = draws >= absent
+    nuisance = rng.standard_normal((len(_GROUPS), n_documents), dtype=np.float32)
+    absent_shares = np.array([[group.absent] for group in _GROUPS])
+    draws = rng.random((len(_GROUPS), n_documents), dtype=np.float32)
+    is_known = draws >= absent_shares
 
     for row, column in zip(out, _columns(), strict=True):
-        signal = column.blur * row
+        noise = row
+        signal = column.blur * noise
         signal += column.weight * qualities[column.quality]
         signal += column.shared * nuisance[column.group]
         values = logistic(signal)
@@ -165,11 +190,15 @@ def _fill_document_columns(out: F32, qualities: F32, rng: np.random.Generator) -
 
 
 def _draw_query_columns(intents: F64, rng: np.random.Generator) -> F64:
-    """Draw the columns that are the same for all documents of a query: what the query is after, and
-    noise.
+    """Draw features that are the same for all documents of a query, ``[columns, queries]``: how much
+    a quality matters to the query, blurred by noise, from 0 to 1.
+
+    Args:
+        intents: weights of the qualities for each query, ``[queries, 6]``.
+        rng: source of random numbers.
     """
-    quality = np.resize(np.arange(QUALITIES), _QUERY_COLUMNS)
-    weights = intents.T[quality]
+    quality_of_column = np.resize(np.arange(QUALITIES), _QUERY_COLUMNS)  # in turn
+    weights = intents.T[quality_of_column]
     blurs = np.linspace(0.1, 2, _QUERY_COLUMNS)[:, None]
     noise = blurs * rng.standard_normal(weights.shape)
     below_average = 6 * (1 / QUALITIES - weights)

@@ -112,14 +112,15 @@ class Size(NamedTuple):
 def simulate_shape(
     shape: Shape, size: Size, *, noise: float, seed: int, n_threads: int
 ) -> tuple[RankingData, F64]:
-    """Generate data of a shape, and the truth behind its labels.
+    """Generate ranking data that resembles a published data set; return it with the true relevance
+    behind its labels.
 
-    Blocks are keyed by (seed, shape, block) and always generated whole, so a query is the same
-    whatever the number of queries, of threads, or of features.
+    Queries are generated in blocks. Blocks are keyed by (seed, shape, block) and always generated
+    whole, so a query is the same whatever the number of queries, of threads, or of features.
 
     Args:
-        shape: the shape of the data.
-        size: the size of the data.
+        shape: the properties shared with the published data set.
+        size: numbers of queries and features, and mean length of lists.
         noise: standard deviation of the judges' noise.
         seed: key of all random numbers.
         n_threads: number of blocks generated at a time.
@@ -135,25 +136,27 @@ def simulate_shape(
     offsets = offsets_from_sizes(sizes[: size.n_queries])
     judges = _Judges(noise, label_cuts(shape, noise))
     columns = _columns_in_use(shape, size.n_features)
+
     X = np.zeros((int(offsets[-1]), size.n_features), np.float32)
     labels = np.empty(X.shape[0], np.float32)
     truth = np.empty(X.shape[0])
 
     def fill_block(number: int) -> None:
         """Generate a block, and copy it to its rows of the result."""
-        first = number * queries_per_block
-        sizes_of_block = sizes[first : first + queries_per_block]
-        block = _generate_block(shape, sizes_of_block, judges, (seed, number))
+        first_query = number * queries_per_block
+        end_query = first_query + queries_per_block
+        block = _generate_block(shape, sizes[first_query:end_query], judges, (seed, number))
         # The last block may have queries too many.
-        start = offsets[first]
-        end = offsets[min(first + queries_per_block, size.n_queries)]
+        start = offsets[first_query]
+        end = offsets[min(end_query, size.n_queries)]
         kept = slice(0, end - start)
         X[start:end, : columns.size] = block.features[columns, kept].T
         labels[start:end] = block.labels[kept]
         truth[start:end] = block.truth[kept]
 
     with ThreadPoolExecutor(n_threads) as pool:
-        list(pool.map(fill_block, range(n_blocks)))  # raises what a block raised
+        # The results are None; reading them raises an error that a block has raised.
+        list(pool.map(fill_block, range(n_blocks)))
     names = _names_of_columns(shape, columns, size.n_features)
     return RankingData(X, labels, offsets, np.arange(size.n_queries), names), truth
 
@@ -161,18 +164,24 @@ def simulate_shape(
 def _draw_sizes(
     shape: Shape, n_blocks: int, queries_per_block: int, mean_length: float, seed: int
 ) -> I64:
-    """Draw the number of documents of each query of some blocks."""
-    lengths = []
+    """Draw the number of documents of every query, block by block; at least 1 each."""
+    lengths_of_blocks = []
     for block in range(n_blocks):
         rng = _generator(shape, seed, _LENGTHS, block)
-        lengths.append(shape.draw_lengths(rng, queries_per_block, mean_length))
-    return np.maximum(1, np.rint(np.concatenate(lengths))).astype(np.int64)
+        lengths_of_blocks.append(shape.draw_lengths(rng, queries_per_block, mean_length))
+    rounded_lengths = np.rint(np.concatenate(lengths_of_blocks))
+    return np.maximum(1, rounded_lengths).astype(np.int64)
 
 
 def _columns_in_use(shape: Shape, n_features: int) -> I64:
-    """Return some of the columns of a shape, in order; each choice contains all smaller ones."""
-    order = np.random.default_rng(shape.n_features).permutation(shape.n_features)
-    return np.sort(order[:n_features])
+    """Return the numbers of the feature columns that are kept where fewer are asked for than a shape
+    has, in ascending order.
+
+    The choice is random but fixed, and each choice contains all smaller ones.
+    """
+    rng = np.random.default_rng(shape.n_features)
+    shuffled_columns = rng.permutation(shape.n_features)
+    return np.sort(shuffled_columns[:n_features])
 
 
 def _names_of_columns(shape: Shape, columns: I64, n_features: int) -> tuple[str, ...] | None:
@@ -211,13 +220,13 @@ class _Block(NamedTuple):
 
 
 def _generate_block(shape: Shape, sizes: I64, judges: _Judges, key: tuple[int, int]) -> _Block:
-    """Generate a block of queries with some numbers of documents.
+    """Generate the features, labels and true relevance of the documents of a block of queries.
 
     Args:
-        shape: the shape of the data.
-        sizes: documents of each query.
-        judges: who labels the documents.
-        key: the seed and the number of the block.
+        shape: the properties shared with a published data set.
+        sizes: number of documents of each query.
+        judges: noise and limits by which true relevance becomes a label.
+        key: the seed of the data and the number of the block.
     """
     seed, number = key
     rng = _generator(shape, seed, _DOCUMENTS, number)
@@ -225,10 +234,11 @@ def _generate_block(shape: Shape, sizes: I64, judges: _Judges, key: tuple[int, i
     documents = _draw_documents(shape, query, sizes.size, rng)
     truth = _reference(shape).truth_of(documents.relevance, documents.lost)
     judged = truth + judges.noise * rng.standard_normal(query.size)
+    labels = np.searchsorted(judges.cuts, judged, side="right")
+
     features = np.empty((shape.n_features, query.size), np.float32)
     qualities = np.ascontiguousarray(documents.qualities.T, np.float32)
     shape.fill(features, qualities, documents.intents, query, rng)
-    labels = np.searchsorted(judges.cuts, judged, side="right")
     return _Block(features, labels, truth)
 
 
@@ -257,17 +267,24 @@ class _Documents(NamedTuple):
 def _draw_documents(
     shape: Shape, query: I64, n_queries: int, rng: np.random.Generator
 ) -> _Documents:
-    """Draw the intents of queries and the qualities of their documents."""
+    """Draw what queries are after and the hidden qualities of their documents, and compute the
+    relevance of each document.
+
+    Args:
+        shape: says which share of the queries cannot be answered.
+        query: number of each document's query.
+        n_queries: number of queries.
+        rng: source of random numbers.
+    """
     intents = draw_intents(n_queries, rng)
     plenty = draw_plenty(n_queries, rng)
     is_unanswerable = rng.random(n_queries) < shape.unanswerable
     qualities = draw_qualities(query, n_queries, rng)
-    return _Documents(
-        intents=intents,
-        qualities=qualities,
-        relevance=utility(qualities, intents[query]) + plenty[query],
-        lost=np.asarray((_NOTHING * is_unanswerable)[query], np.float64),
-    )
+
+    relevance = utility(qualities, intents[query]) + plenty[query]
+    loss_of_query = _NOTHING * is_unanswerable
+    lost = np.asarray(loss_of_query[query], np.float64)
+    return _Documents(intents, qualities, relevance, lost)
 
 
 class _Reference(NamedTuple):
@@ -292,7 +309,9 @@ class _Reference(NamedTuple):
 
 @lru_cache(maxsize=8)
 def _reference(shape: Shape) -> _Reference:
-    """Return the short lists by which relevance and labels of a shape are scaled."""
+    """Return many simulated short lists of a shape: their mean and standard deviation of relevance
+    scale the relevance of all data, and their distribution decides where labels are cut.
+    """
     query = np.repeat(np.arange(_REFERENCE_QUERIES), _REFERENCE_LENGTH)
     rng = _generator(shape, 0, _REFERENCE, 0)
     documents = _draw_documents(shape, query, _REFERENCE_QUERIES, rng)

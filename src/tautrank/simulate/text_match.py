@@ -134,55 +134,76 @@ class _Text(NamedTuple):
 def fill_text_match(
     out: F32, qualities: F32, intents: F64, query: I64, rng: np.random.Generator
 ) -> None:
-    """Write the 136 features of some documents.
+    """Write 136 features of n documents in the manner of MSLR-WEB30K: 25 of each of five streams of
+    text (body, anchor, title, URL, whole), and 11 of the page.
 
     Args:
-        out: float32 ``[136, n]``, one feature per row.
-        qualities: float32 ``[6, n]``.
-        intents: ``[q, 6]``.
+        out: receives float32 ``[136, n]``, one feature per row.
+        qualities: hidden qualities of the documents, float32 ``[6, n]``.
+        intents: how much each quality matters to each of q queries, ``[q, 6]``.
         query: the query of each document, from 0 to q - 1.
-        rng: the source of all that is drawn.
+        rng: source of random numbers.
     """
-    of_queries = _draw_query_terms(intents, rng)
+    n_streams = len(STREAMS)
+    n_queries = intents.shape[0]
+    query_terms = _draw_query_terms(intents, rng)
     # Each stream is a collection of its own, in which words are more or less rare; the body makes
     # up the whole.
-    drift = 0.4 * rng.standard_normal((len(STREAMS), intents.shape[0]))
-    drift[0] = drift[-1] = 0
-    total_idf = (of_queries.idf * of_queries.is_asked).sum(axis=0)
+    drift = 0.4 * rng.standard_normal((n_streams, n_queries))
+    drift[0] = 0  # body
+    drift[-1] = 0  # whole
+    total_idf = (query_terms.idf * query_terms.is_asked).sum(axis=0)
     idf_of_stream = np.maximum(total_idf + drift, 0.1).astype(np.float32)
 
-    terms = _terms_of_documents(of_queries, query)
-    parts = [_draw_text(stream, terms, qualities, rng) for stream in _PARTS]
-    for position, text in enumerate([*parts, _whole_text(parts)]):
-        features_of_stream = out[position : len(_TEXT) : len(STREAMS)]
+    terms = _terms_of_documents(query_terms, query)
+    texts = [_draw_text(stream, terms, qualities, rng) for stream in _PARTS]
+    texts.append(_whole_text(texts))
+    # Features are ordered by family, and within a family by stream.
+    for stream_number, text in enumerate(texts):
+        features_of_stream = out[stream_number : len(_TEXT) : n_streams]
         _fill_stream(features_of_stream, text, terms)
-    first_idf = _FAMILIES.index("idf") * len(STREAMS)
-    out[first_idf : first_idf + len(STREAMS)] = idf_of_stream[:, query]
+    first_idf = _FAMILIES.index("idf") * n_streams
+    out[first_idf : first_idf + n_streams] = idf_of_stream[:, query]
+
     _fill_page(out[len(_TEXT) :], qualities, rng)
 
 
 def _draw_query_terms(intents: F64, rng: np.random.Generator) -> _QueryTerms:
-    """Draw the terms of queries: those after matching text are longer, those after something fresh
-    use rarer words.
+    """Draw how many terms each query has, from 1 to 5, and how rare they are (idf).
+
+    Queries that are after matching text are longer, those after something fresh use rarer words.
     """
     n_queries = intents.shape[0]
     wordiness = 1.1 * rng.standard_exponential(n_queries)
-    lengths = 1 + 3 * intents[:, MATCH] + wordiness
-    n_terms = np.clip(np.floor(lengths), 1, _MOST_TERMS)
+    unrounded_lengths = 1 + 3 * intents[:, MATCH] + wordiness
+    n_terms = np.clip(np.floor(unrounded_lengths), 1, _MOST_TERMS)
+
     rareness = 2 * rng.standard_normal((_MOST_TERMS, n_queries))
-    idf = np.clip(3 + 4 * intents[:, FRESH] + rareness, 0.5, 14)
-    is_asked = (np.arange(_MOST_TERMS)[:, None] < n_terms).astype(np.float32)
+    mean_idf = 3 + 4 * intents[:, FRESH]
+    idf = np.clip(mean_idf + rareness, 0.5, 14)
+
+    term_numbers = np.arange(_MOST_TERMS)[:, None]
+    is_asked = (term_numbers < n_terms).astype(np.float32)
     return _QueryTerms(n_terms, idf, is_asked)
 
 
 def _terms_of_documents(terms: _QueryTerms, query: I64) -> _DocumentTerms:
-    """Return the terms of each document's query."""
+    """Return for each document the terms of its query: their number, which they are, their weights
+    (idf) and how rare they are.
+
+    Args:
+        terms: the terms of each query.
+        query: number of each document's query.
+    """
     is_asked = terms.is_asked[:, query]
+    n_terms = terms.n_terms.astype(np.float32)
+    idf = terms.idf.astype(np.float32)
+    # An idf of 4 is usual; rarer terms occur less often in any text.
     rarity = (0.15 * (terms.idf - 4)).astype(np.float32)
     return _DocumentTerms(
-        n_terms=terms.n_terms.astype(np.float32)[query],
+        n_terms=n_terms[query],
         is_asked=is_asked,
-        weights=terms.idf.astype(np.float32)[:, query] * is_asked,
+        weights=idf[:, query] * is_asked,
         rarity=rarity[:, query],
     )
 
@@ -190,14 +211,17 @@ def _terms_of_documents(terms: _QueryTerms, query: I64) -> _DocumentTerms:
 def _draw_text(
     stream: _Stream, terms: _DocumentTerms, qualities: F32, rng: np.random.Generator
 ) -> _Text:
-    """Draw a stream of text of documents with some qualities."""
+    """Draw a text for each document, such as its title: its length, and how often it contains each
+    term of the query.
+    """
     length = _draw_lengths(stream, qualities, rng)
     counts = _draw_counts(stream, length, qualities, terms, rng)
-    return _Text(counts, length, float(np.exp(stream.typical + stream.width**2 / 2)))
+    mean_length = np.exp(stream.typical + stream.width**2 / 2)  # of a log-normal distribution
+    return _Text(counts, length, float(mean_length))
 
 
 def _whole_text(parts: list[_Text]) -> _Text:
-    """Return the text that is made of all streams."""
+    """Return the whole text of documents: the term counts and lengths of its parts added up."""
     counts = sum(text.counts for text in parts)
     length = sum(text.length for text in parts)
     mean_length = sum(text.mean_length for text in parts)
@@ -209,11 +233,15 @@ def _normal(rng: np.random.Generator, *shape: int) -> F32:
 
 
 def _draw_lengths(stream: _Stream, qualities: F32, rng: np.random.Generator) -> F32:
-    """Draw the number of words of a stream, 0 for documents that have no such stream."""
-    n = qualities.shape[1]
-    logarithm = stream.typical + stream.width * _normal(rng, n)
-    length = np.floor(np.exp(logarithm))
-    popularity = qualities[POPULAR] + _normal(rng, n)
+    """Draw the number of words of a text, such as the title, for each document; 0 for documents
+    without such a text.
+
+    Lengths are log-normal; unpopular documents may have no text of that kind, as no anchor text.
+    """
+    n_documents = qualities.shape[1]
+    log_length = stream.typical + stream.width * _normal(rng, n_documents)
+    length = np.floor(np.exp(log_length))
+    popularity = qualities[POPULAR] + _normal(rng, n_documents)
     is_present = popularity > stream.absent
     return np.asarray(np.maximum(length, 1) * is_present, np.float32)
 
@@ -225,8 +253,18 @@ def _draw_counts(
     terms: _DocumentTerms,
     rng: np.random.Generator,
 ) -> F32:
-    """Draw how often each query term occurs in a stream: ``[terms, n]``, together at most its
-    length.
+    """Draw how often each term of the query occurs in a text of each document, ``[terms, n]``;
+    all terms together at most as often as the text has words.
+
+    Counts are log-normal, rounded down; their rate rises with the match of the document and with
+    the length of the text.
+
+    Args:
+        stream: distribution of this kind of text, such as titles.
+        length: number of words of each document's text.
+        qualities: hidden qualities of the documents, ``[6, n]``.
+        terms: the terms of each document's query.
+        rng: source of random numbers.
     """
     rate = stream.rate + stream.match * qualities[MATCH]
     rate += stream.pushed * qualities[PUSHED]
@@ -237,15 +275,22 @@ def _draw_counts(
     spread = stream.spread * _normal(rng, _MOST_TERMS, length.size)
     logarithms = spread + rate.astype(np.float32) - terms.rarity
     counts: F32 = np.floor(np.exp(logarithms)) * terms.is_asked
+    # A term has at most the words that the terms before it have left.
     words_left = length.copy()
-    for count in counts:
-        np.minimum(count, words_left, out=count)
-        words_left -= count
+    for term in range(_MOST_TERMS):
+        counts[term] = np.minimum(counts[term], words_left)
+        words_left -= counts[term]
     return counts
 
 
 def _fill_stream(out: F32, text: _Text, terms: _DocumentTerms) -> None:
-    """Write the 25 features of one stream, but for its idf."""
+    """Write 24 of the 25 features of a text of each document, such as its title; row 3, the idf, is
+    left to the caller.
+
+    The rows are: covered query terms, their share, length, (idf), statistics of counts, of counts
+    per word and of counts times idf, whether all terms are covered, cosine, BM25, and three
+    language models.
+    """
     per_word: F32 = np.reciprocal(np.maximum(text.length, 1))
     n_covered = (text.counts > 0).sum(axis=0, dtype=np.float32)
     out[0] = n_covered
@@ -261,8 +306,13 @@ def _fill_stream(out: F32, text: _Text, terms: _DocumentTerms) -> None:
 
 
 def _fill_statistics(out: F32, values: F32, terms: _DocumentTerms) -> None:
-    """Write sum, smallest, largest, mean and variance over the terms that are asked for; other
-    terms have the value 0.
+    """Write five statistics of each document's values over the terms of its query: sum, smallest,
+    largest, mean and variance.
+
+    Args:
+        out: receives ``[5, documents]``.
+        values: ``[terms, documents]``, 0 for terms that the query does not have.
+        terms: the terms of each document's query.
     """
     out[0] = values.sum(axis=0)
     out[1] = np.where(terms.is_asked > 0, values, np.inf).min(axis=0)
@@ -273,23 +323,41 @@ def _fill_statistics(out: F32, values: F32, terms: _DocumentTerms) -> None:
 
 
 def _vector_space(text: _Text, terms: _DocumentTerms, per_word: F32) -> F32:
-    """Return the cosine of query and document, where all words of a document count alike."""
-    weights = terms.weights
-    norm = np.sqrt((weights * weights).sum(axis=0))
-    product = (text.counts * weights * weights).sum(axis=0)
-    return np.asarray(product * np.sqrt(per_word) / norm)
+    """Return the cosine similarity of each document and its query in idf weights; the norm of a
+    document is taken to be the root of its number of words.
+
+    Args:
+        text: counts of the query's terms in the documents.
+        terms: the terms of each document's query, with their idf.
+        per_word: 1 over the number of words of each document.
+    """
+    idf = terms.weights
+    query_norm = np.sqrt((idf * idf).sum(axis=0))
+    scalar_product = (text.counts * idf * idf).sum(axis=0)
+    return np.asarray(scalar_product * np.sqrt(per_word) / query_norm)
 
 
 def _bm25(text: _Text, terms: _DocumentTerms) -> F32:
-    """Return ``sum idf c (K1 + 1) / (c + K1 (1 - B + B length / mean length))`` over the counts c."""
-    length = _B * text.length / text.mean_length
+    """Return the BM25 score of each document:
+    ``sum idf c (K1 + 1) / (c + K1 (1 - B + B length / mean length))`` over the counts c of the
+    query's terms.
+    """
+    relative_length = _B * text.length / text.mean_length
     saturated = text.counts * (_K1 + 1)
-    saturated /= text.counts + _K1 * ((1 - _B) + length)
+    saturated /= text.counts + _K1 * ((1 - _B) + relative_length)
     return np.asarray((saturated * terms.weights).sum(axis=0))
 
 
 def _fill_language_models(out: F32, text: _Text, terms: _DocumentTerms, per_word: F32) -> None:
-    """Write the log likelihood of the query under three smoothed language models of the document."""
+    """Write the log likelihood of the query under three language models of each document: smoothed
+    by absolute discounting, Dirichlet priors, and Jelinek-Mercer interpolation.
+
+    Args:
+        out: receives ``[3, documents]``.
+        text: counts of the query's terms in the documents.
+        terms: the terms of each document's query.
+        per_word: 1 over the number of words of each document.
+    """
     # In the collection a term of idf w makes up about exp(-w) / 100 of the words.
     background = np.exp(-terms.weights) * 0.01
 
@@ -301,13 +369,15 @@ def _fill_language_models(out: F32, text: _Text, terms: _DocumentTerms, per_word
     dirichlet /= text.length + _DIRICHLET_MASS
     out[1] = _log_likelihood(dirichlet, text, terms)
 
-    mixed = (1 - _JELINEK_WEIGHT) * text.counts * per_word
-    mixed += _JELINEK_WEIGHT * background
-    out[2] = _log_likelihood(mixed, text, terms)
+    interpolated = (1 - _JELINEK_WEIGHT) * text.counts * per_word
+    interpolated += _JELINEK_WEIGHT * background
+    out[2] = _log_likelihood(interpolated, text, terms)
 
 
 def _log_likelihood(probabilities: Floats, text: _Text, terms: _DocumentTerms) -> F32:
-    """Return the log likelihood of each query; 0 for a document without such a stream."""
+    """Return the log likelihood of the query for each document: the sum of its terms' log
+    probabilities; 0 for a document without words.
+    """
     log_probabilities = np.log(probabilities) * terms.is_asked
     return np.asarray(log_probabilities.sum(axis=0) * (text.length > 0))
 

@@ -148,8 +148,15 @@ def simulate_web_search(
 
 
 def _simulate_at_once(size: Size, noise: float, seed: int) -> tuple[RankingData, F64]:
-    """Generate all queries with one generator, and cut labels at the quantiles of the data
-    itself.
+    """Generate ranking data with one source of random numbers for all queries; return it with the
+    true relevance of its documents.
+
+    Labels are cut at quantiles of this data's judged relevance, so their shares are exact.
+
+    Args:
+        size: numbers of queries and features, and mean length of lists.
+        noise: standard deviation of the judges' noise.
+        seed: seed of all random numbers.
     """
     rng = np.random.default_rng(seed)
     lengths = np.rint(log_normal_lengths(rng, size.n_queries, size.mean_length))
@@ -160,8 +167,11 @@ def _simulate_at_once(size: Size, noise: float, seed: int) -> tuple[RankingData,
     intent = draw_intents(size.n_queries, rng)[query]
     plenty = draw_plenty(size.n_queries, rng)[query]
     relevance = utility(qualities, intent) + plenty
-    deviation = relevance.std() or 1.0
+    deviation = relevance.std()
+    if deviation == 0:  # a single document
+        deviation = 1.0
     truth = (relevance - relevance.mean()) / deviation
+
     judged = truth + noise * rng.standard_normal(query.size)
     cuts = np.quantile(judged, np.cumsum(LABEL_SHARES)[:-1])
     labels = np.searchsorted(cuts, judged, side="right").astype(np.float32)
@@ -189,30 +199,47 @@ _ABSENT = np.array([0.0, 0.45, 0.05, 0.3, 0.0])
 def _draw_features(
     qualities: F64, intent: F64, query: I64, size: Size, rng: np.random.Generator
 ) -> F32:
-    """Draw features of eight kinds; each looks at one quality of the document."""
-    n = query.size
-    X = np.empty((n, size.n_features), np.float32)
-    is_absent = rng.random((n, len(STREAMS))) < _ABSENT
+    """Draw the features of documents, ``[documents, features]``: columns of eight kinds in turn,
+    each of which sees one hidden quality of the document through noise.
+
+    Args:
+        qualities: hidden qualities, ``[documents, 6]``.
+        intent: what each document's query is after, ``[documents, 6]``.
+        query: number of each document's query.
+        size: numbers of queries and features.
+        rng: source of random numbers.
+    """
+    n_documents = query.size
+    X = np.empty((n_documents, size.n_features), np.float32)
+    is_absent = rng.random((n_documents, len(STREAMS))) < _ABSENT
     for column in range(size.n_features):
         quality = rng.integers(QUALITIES)
         # Drawn for every kind, so that the columns behind one do not depend on its kind.
         blur = rng.uniform(0.5, 2.5)
-        signal = qualities[:, quality] + blur * rng.standard_normal(n)
+        signal = qualities[:, quality] + blur * rng.standard_normal(n_documents)
         kind = _KINDS[column % len(_KINDS)]
         if kind == "property of the query":  # what it is after, the same for all its documents
             noise = 0.05 * rng.standard_normal(size.n_queries)
             values = intent[:, quality] + noise[query]
         elif kind == "irrelevant":
-            values = np.exp(rng.standard_normal(n))
+            values = np.exp(rng.standard_normal(n_documents))
         else:
             values = _from_signal(kind, signal, rng)
-            values[is_absent[:, column % len(STREAMS)]] = 0.0
+            stream = column % len(STREAMS)  # of text, which some documents do not have
+            values[is_absent[:, stream]] = 0.0
         X[:, column] = np.round(values, 6)
     return X
 
 
 def _from_signal(kind: str, signal: F64, rng: np.random.Generator) -> F64:
-    """Return a feature of a kind that looks at a signal from the document."""
+    """Return the values of a feature of some kind, a rising function of a normal signal from each
+    document.
+
+    Args:
+        kind: such as ``"text score"`` or ``"ratio"``.
+        signal: one number per document.
+        rng: source of random numbers, for the scale of a feature of kind ``"size"``.
+    """
     if kind == "count of terms":
         return np.asarray(np.floor(np.exp(0.9 * signal + 1.0)))
     if kind == "text score":  # as of BM25: never negative, a long tail
