@@ -49,7 +49,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(streamed, "_CHUNK", 6 * 128)
+    monkeypatch.setattr(streamed, "_NUMBERS_PER_CHUNK", 6 * 128)
 
 
 @pytest.mark.parametrize("name", ["all.txt", "all.parquet", "all.feather", "all.arrow"])

@@ -29,11 +29,12 @@ from tautrank.files import atomic_write
 SUFFIX = ".tautcache"
 CACHE_FROM_BYTES = 64 * 2**20
 _VERSION = 3
-_SEGMENT = 16 * 2**20
+_SEGMENT_BYTES = 16 * 2**20
 
 
 def stamp_of(source: Path, options: LetorOptions, keep: bool | None) -> dict[str, Any] | None:
-    """Return what a cache of a file must have been made from, None where there is to be no cache.
+    """Return the stamp of a text file: version, reading options, size and time, which a valid cache
+    must have; None if the file is not to be cached.
 
     Args:
         source: the text file.
@@ -49,12 +50,13 @@ def stamp_of(source: Path, options: LetorOptions, keep: bool | None) -> dict[str
     return {
         "version": _VERSION,
         "options": json.dumps(asdict(options), sort_keys=True),
-        **_state(source),
+        **_size_and_time(source),
     }
 
 
 def load(source: Path, stamp: dict[str, Any], jobs: int) -> ParsedArrays | None:
-    """Return the cached arrays, or None if there are none for exactly this state of the source.
+    """Return the arrays in the cache of a text file; None if the cache is missing, damaged, or made
+    from another version of the text.
 
     Args:
         source: the text file.
@@ -62,9 +64,12 @@ def load(source: Path, stamp: dict[str, Any], jobs: int) -> ParsedArrays | None:
         jobs: number of threads to hash the file with.
     """
     try:
-        with np.load(_path(source), allow_pickle=False) as stored:
+        with np.load(_cache_path(source), allow_pickle=False) as stored:
             header = json.loads(stored["header"].tobytes())
-            if header["stamp"] != stamp or header["content"] != _content_hash(source, jobs):
+            # The hash reads the whole text, so it is asked for last.
+            if header["stamp"] != stamp:
+                return None
+            if header["content"] != _content_hash(source, jobs):
                 return None
             arrays = {name: stored[name] for name in stored.files if name != "header"}
         return ParsedArrays(
@@ -81,8 +86,9 @@ def load(source: Path, stamp: dict[str, Any], jobs: int) -> ParsedArrays | None:
 
 
 def save(source: Path, stamp: dict[str, Any], jobs: int, parsed: ParsedArrays) -> None:
-    """Write the cache; where that is not possible (read-only folder, full disk, changed source), do
-    without it.
+    """Write the cache of a parsed text file: a header with stamp and content hash, and the arrays.
+
+    Where that fails (read-only folder, full disk, changed source), there is no cache and no error.
 
     Args:
         source: the text file.
@@ -97,44 +103,47 @@ def save(source: Path, stamp: dict[str, Any], jobs: int, parsed: ParsedArrays) -
             "width": parsed.width,
             "tokens": [token.decode("latin-1") for token in parsed.tokens],
         }
-        is_unchanged = _state(source).items() <= stamp.items()
-        if not is_unchanged:
+        has_changed = any(stamp[name] != value for name, value in _size_and_time(source).items())
+        if has_changed:
             return  # rewritten while it was read: the arrays may belong to neither version
         arrays: dict[str, Any] = {"labels": parsed.labels, "starts": parsed.starts}
         arrays |= _arrays_of_features(parsed.X)
         if parsed.ids is not None:
             arrays["ids"] = parsed.ids
-        arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-        with atomic_write(_path(source), durable=False) as file:
+        header_bytes = json.dumps(header).encode()
+        arrays["header"] = np.frombuffer(header_bytes, np.uint8)
+        with atomic_write(_cache_path(source), durable=False) as file:
             np.savez(file, **arrays)
     except (OSError, DataError):
         return
 
 
-def _path(source: Path) -> Path:
+def _cache_path(source: Path) -> Path:
     """Return the path of the cache of a file."""
     return source.with_name(source.name + SUFFIX)
 
 
-def _state(source: Path) -> dict[str, int]:
-    """Return what changes when a file is written."""
-    state = source.stat()
-    return {"size": state.st_size, "mtime_ns": state.st_mtime_ns}
+def _size_and_time(source: Path) -> dict[str, int]:
+    """Return the size and the time of the last change of a file."""
+    status = source.stat()
+    return {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
 
 
 def _content_hash(source: Path, jobs: int) -> str:
-    """Return the SHA-256 over the SHA-256 of each 16 MiB segment; the segments are hashed side by
-    side.
+    """Return a hash of a file's content: the SHA-256 of its segments' SHA-256 digests.
+
+    Segments of 16 MiB are hashed in parallel by `jobs` threads.
     """
 
-    def digest(start: int) -> bytes:
+    def hash_segment(start: int) -> bytes:
         with open(source, "rb") as file:
             file.seek(start)
-            return hashlib.sha256(file.read(_SEGMENT)).digest()
+            segment = file.read(_SEGMENT_BYTES)
+        return hashlib.sha256(segment).digest()
 
-    starts = range(0, file_size(source), _SEGMENT)
+    starts = range(0, file_size(source), _SEGMENT_BYTES)
     with ThreadPoolExecutor(jobs) as pool:
-        digests = b"".join(pool.map(digest, starts))
+        digests = b"".join(pool.map(hash_segment, starts))
     return hashlib.sha256(digests).hexdigest()
 
 

@@ -15,18 +15,20 @@ from tautrank.errors import DataError, TautrankWarning, counted, unknown
 
 
 def with_columns(data: RankingData, names: Sequence[str], path: Path) -> RankingData:
-    """Return the same documents with these columns in this order, found by name; a warning names
-    columns left out.
+    """Return table data with exactly the feature columns that a model was trained on, in that
+    order.
+
+    A missing column is an error; a warning names columns that were not trained on.
 
     Args:
         data: data from a table.
         names: names of the features that were trained on.
         path: the table's path, for errors.
     """
-    columns_there = list(data.feature_names or ())
-    if columns_there == list(names):
+    names_in_table = list(data.feature_names or ())
+    if names_in_table == list(names):
         return data
-    missing = [name for name in names if name not in columns_there]
+    missing = [name for name in names if name not in names_in_table]
     if missing:
         n_more = len(missing) - 1
         and_others = f" and {n_more} others" if n_more else ""
@@ -34,8 +36,9 @@ def with_columns(data: RankingData, names: Sequence[str], path: Path) -> Ranking
             f"{path}: found no column '{missing[0]}'{and_others}; "
             "expected every feature that was trained on"
         )
-    _warn_of_columns_left_out([name for name in columns_there if name not in set(names)], path)
-    positions = [columns_there.index(name) for name in names]
+    left_out = [name for name in names_in_table if name not in set(names)]
+    _warn_of_columns_left_out(left_out, path)
+    positions = [names_in_table.index(name) for name in names]
     levels = {name: data.categories[name] for name in names if name in data.categories}
     return dataclasses.replace(
         data, X=data.X[:, positions], feature_names=tuple(names), categories=levels
@@ -55,12 +58,13 @@ def _warn_of_columns_left_out(names: Sequence[str], path: Path) -> None:
 
 
 def set_aside(data: RankingData, name: str, where: str) -> tuple[RankingData, Array]:
-    """Return data without a column, and the column: one number per row of the source.
+    """Take a column out of the features: return the data without it, and its values, one number per
+    row of the source file.
 
     Args:
         data: data from a table.
         name: name of the column.
-        where: what is wrong if there is no such column.
+        where: how the error about a missing column begins.
 
     >>> from tautrank.data import RankingData
     >>> X, names = [[1.0, 0.5], [2.0, 0.5]], ["a", "w"]
@@ -77,15 +81,16 @@ def set_aside(data: RankingData, name: str, where: str) -> tuple[RankingData, Ar
     position = names.index(name)
     values = data.in_source_order(data.X[:, position])
     kept = [column for column in range(len(names)) if column != position]
-    data_without = dataclasses.replace(
-        data, X=data.X[:, kept], feature_names=tuple(names[column] for column in kept)
-    )
+    kept_names = tuple(names[column] for column in kept)
+    data_without = dataclasses.replace(data, X=data.X[:, kept], feature_names=kept_names)
     return data_without, values
 
 
 def same_columns(parts: Sequence[RankingData], paths: Sequence[Path]) -> list[RankingData]:
-    """Give all files of a data set the columns of the first, or the width of the widest where there
-    are no names.
+    """Return the files of a data set with the same feature columns.
+
+    Tables get the columns of the first table, found by name; LETOR text, whose columns have no
+    names, gets zeros up to the width of the widest file.
 
     Args:
         parts: the data of the files, the training data first.
@@ -107,7 +112,8 @@ def same_columns(parts: Sequence[RankingData], paths: Sequence[Path]) -> list[Ra
 def columns_of_model(
     data: RankingData, n_features: int, names: Sequence[str] | None, path: Path
 ) -> RankingData:
-    """Return data with the columns that a model was trained on.
+    """Return data with the columns that a model was trained on: found by name in a table, filled up
+    with zeros in LETOR text.
 
     Args:
         data: the data of the file.

@@ -18,8 +18,9 @@ from tautrank.errors import DataError, OptionError, require
 from tautrank.files import PathLike
 
 LOCAL = "local"
-_PATIENCE = "10s"  # with a scheduler that does not answer
-_SAME = ("tautrank", "lightgbm", "numpy")
+_TIMEOUT = "10s"  # of a scheduler that does not answer
+_SAME_ON_ALL_WORKERS = ("tautrank", "lightgbm", "numpy")
+_LOG_ONLY_CRITICAL = 50  # a level of `logging`
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,7 +69,8 @@ def read_distributed(
     files = files_of(paths)
     check_versions(client)
     with in_one_sentence(client):
-        scans = client.gather([client.submit(scan, file, options, pure=False) for file in files])
+        futures = [client.submit(scan, file, options, pure=False) for file in files]
+        scans = client.gather(futures)
     data = joined(scans, files, options)
     return DistributedData(
         data.X, data.labels, data.offsets, data.qids, data.feature_names, client=client
@@ -77,10 +79,11 @@ def read_distributed(
 
 @contextmanager
 def in_one_sentence(client: Any) -> Iterator[None]:
-    """Turn what a cluster raises into one sentence (`DataError`); errors of this library pass.
+    """Context manager that turns errors of a Dask cluster (dead workers, a lost connection) into a
+    `DataError` of one sentence; other errors pass unchanged.
 
     Args:
-        client: the client.
+        client: the client of the cluster.
     """
     dask = require("distributed", "a cluster needs Dask", "distributed")
     cluster = getattr(client.scheduler, "address", "the cluster")
@@ -102,17 +105,18 @@ def versions(*names: str) -> dict[str, str]:
         names: the packages; by default those that must be the same on all workers to read data.
     """
     version_by_name = {}
-    for name in names or _SAME:
+    for name in names or _SAME_ON_ALL_WORKERS:
         version_by_name[name] = str(importlib.import_module(name).__version__)
     return version_by_name
 
 
 def check_versions(client: Any, *names: str) -> None:
-    """Refuse a cluster whose workers have other versions of packages than this process.
+    """Raise an error if a worker of a Dask cluster has another version of a package than this
+    process.
 
     Args:
-        client: the client.
-        names: as in `versions`.
+        client: the client of the cluster.
+        names: the packages; by default those that must be the same on all workers to read data.
     """
     try:
         versions_by_worker = client.run(versions, *names)
@@ -134,14 +138,14 @@ def check_versions(client: Any, *names: str) -> None:
 
 
 def connect(address: str, n: int, stack: ExitStack, option: str) -> Any:
-    """Return the client of a cluster.
+    """Connect to a Dask cluster, or start one on this machine, and return its client.
 
     Args:
         address: the address of a scheduler (``tcp://host:8786``), its scheduler file, or ``local``
             for a cluster of worker processes on this machine.
         n: the number of worker processes of a local cluster.
-        stack: what closes the client, and a local cluster.
-        option: what asked for it, for errors.
+        stack: closes the client, and a local cluster, when it is closed itself.
+        option: the option that asked for the cluster, for errors.
     """
     dask = require("distributed", "a cluster needs Dask", "distributed")
     if address == LOCAL:
@@ -151,15 +155,16 @@ def connect(address: str, n: int, stack: ExitStack, option: str) -> Any:
             processes=True,
             dashboard_address=None,
             # Errors of workers are raised here too: their logs would repeat them, with a traceback.
-            silence_logs=50,
+            silence_logs=_LOG_ONLY_CRITICAL,
         )
         stack.enter_context(cluster)
         return stack.enter_context(dask.Client(cluster))
 
     is_file = "://" not in address and Path(address).is_file()
-    place = {"scheduler_file" if is_file else "address": address}
+    argument_name = "scheduler_file" if is_file else "address"
     try:
-        return stack.enter_context(dask.Client(**place, timeout=_PATIENCE))
+        client = dask.Client(**{argument_name: address}, timeout=_TIMEOUT)
+        return stack.enter_context(client)
     except (OSError, ValueError, TimeoutError) as error:
         raise OptionError(
             f"{option}: found no scheduler at '{address}' ({error}); "

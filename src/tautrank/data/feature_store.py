@@ -11,8 +11,11 @@ import numpy as np
 from tautrank.arrays import Array
 from tautrank.data.queries import offsets_from_sizes
 
+# A dense matrix of at most so many bytes is fine, however many zeros it has;
 _DENSE_ALWAYS_FINE = 64 * 2**20
+# a larger one, if it takes at most so many times the memory of a compressed one.
 _DENSE_AT_MOST = 8
+_IS_MATRIX = -1
 
 Sparse = bool | str
 
@@ -31,48 +34,64 @@ class FeatureStore:
         self._sparse = sparse
         self._width = width or 0
         self.rows = 0
-        # Each part is the number of columns of rows (0: compressed) and the bytes of their arrays;
-        # or -1 and a matrix.
+        # Each part is a number of columns and three growing buffers of bytes. Dense rows fill the
+        # first buffer; 0 columns mean compressed rows: their values, indices and row sizes. The
+        # number _IS_MATRIX means that the part is a matrix instead.
         self._parts: list[tuple[int, Any]] = []
 
     def append(self, indptr: Array, indices: Array, values: Array, width: int) -> None:
-        """Add ``len(indptr) - 1`` compressed rows."""
+        """Copy compressed rows into the store: dense, unless compressed ones take far less memory.
+
+        Args:
+            indptr, indices, values: the rows as in SciPy's CSR matrices.
+            width: number of columns that the rows need at least.
+        """
         n_rows = indptr.size - 1
         self.rows += n_rows
         self._width = max(self._width, width)
         n_cells = n_rows * self._width
-        keeps_compressed = self._sparse is True or n_cells == 0
-        if keeps_compressed or _is_much_more(n_cells, values.size, n_rows):
-            new_arrays = values, indices, np.diff(indptr)
-            for buffer, array in zip(self._last_buffers(0), new_arrays, strict=True):
-                buffer += array.data
+        must_stay_compressed = self._sparse is True or n_cells == 0
+        if must_stay_compressed or _dense_takes_much_more(n_cells, values.size, n_rows):
+            sizes = np.diff(indptr)
+            buffers = self._buffers_to_extend(0)
+            for buffer, array in zip(buffers, (values, indices, sizes), strict=True):
+                buffer += array.data  # appends the bytes in place
             return
-        buffer, *_ = self._last_buffers(self._width)
-        buffer += bytes(4 * n_cells)
-        zeros = np.frombuffer(buffer, np.float32)[-n_cells:].reshape(n_rows, -1)
-        _scatter(indptr, indices, values, zeros)
 
-    def _last_buffers(self, n_columns: int) -> Any:
-        """Return the arrays of the last part, if it has so many columns, or those of a new one."""
-        if not self._parts or self._parts[-1][0] != n_columns:
-            self._parts.append((n_columns, (bytearray(), bytearray(), bytearray())))
-        return self._parts[-1][1]
+        # The buffer gets room for the new rows, filled with zeros, and they are written into it.
+        buffer = self._buffers_to_extend(self._width)[0]
+        buffer += bytes(4 * n_cells)
+        all_values = np.frombuffer(buffer, np.float32)
+        new_rows = all_values[-n_cells:].reshape(n_rows, self._width)
+        _write_rows(indptr, indices, values, new_rows)
+
+    def _buffers_to_extend(self, n_columns: int) -> Any:
+        """Return the three byte buffers of the last part if its rows have `n_columns` columns;
+        otherwise those of a new, empty part.
+        """
+        can_extend_last = bool(self._parts) and self._parts[-1][0] == n_columns
+        if not can_extend_last:
+            empty_buffers = (bytearray(), bytearray(), bytearray())
+            self._parts.append((n_columns, empty_buffers))
+        _n_columns, buffers = self._parts[-1]
+        return buffers
 
     def append_matrix(self, X: Any) -> None:
         """Add the rows of a matrix, dense or CSR."""
         n_rows, n_columns = X.shape
         self.rows += n_rows
         self._width = max(self._width, n_columns)
-        self._parts.append((-1, X))
+        self._parts.append((_IS_MATRIX, X))
 
     def finished(self) -> Any:
-        """Return the matrix: float32, C order, or SciPy CSR; the store must not be used
-        afterwards.
+        """Return all rows as one matrix: dense float32 in C order, or SciPy CSR.
+
+        The store gives its memory away and must not be used afterwards.
         """
-        parts = [self._matrix(*part) for part in self._parts]
+        parts = [self._part_as_matrix(*part) for part in self._parts]
         self._parts.clear()
         if self._is_sparse(parts):
-            return self._compressed(parts)
+            return self._join_compressed(parts)
         if len(parts) == 1 and _is_dense_of_width(parts[0], self._width):
             return parts[0]
 
@@ -80,16 +99,18 @@ class FeatureStore:
         end = self.rows
         while parts:  # from the end, so that memory is free again while the others are copied
             part = parts.pop()
-            rows = X[end - part.shape[0] : end]
-            end -= part.shape[0]
+            n_rows, n_columns = part.shape
+            start = end - n_rows
+            rows = X[start:end]
             if isinstance(part, np.ndarray):
-                rows[:, : part.shape[1]] = part
+                rows[:, :n_columns] = part
             else:
-                _scatter(part.indptr, part.indices, part.data, rows)
+                _write_rows(part.indptr, part.indices, part.data, rows)
+            end = start
         return X
 
     def _is_sparse(self, parts: list[Any]) -> bool:
-        """Return whether the matrix is to be CSR."""
+        """Return whether the finished matrix of these parts is to be CSR instead of dense."""
         if self._sparse != "auto":
             return bool(self._sparse)
         n_cells = self.rows * self._width
@@ -98,32 +119,44 @@ class FeatureStore:
             entries = part if isinstance(part, np.ndarray) else part.data
             n_stored += int(np.count_nonzero(entries))
         is_large = 4 * n_cells > _DENSE_ALWAYS_FINE
-        return is_large and _is_much_more(n_cells, n_stored, self.rows)
+        return is_large and _dense_takes_much_more(n_cells, n_stored, self.rows)
 
-    def _matrix(self, n_columns: int, buffers: Any) -> Any:
-        """Return a part as a matrix, dense or CSR."""
-        if n_columns < 0:
-            return buffers
-        if n_columns:
-            return np.frombuffer(buffers[0], np.float32).reshape(-1, n_columns)
+    def _part_as_matrix(self, n_columns: int, content: Any) -> Any:
+        """Return a part of the store as a matrix, dense or CSR, without copying its values.
+
+        Args:
+            n_columns: number of columns of dense rows; 0 for compressed rows, `_IS_MATRIX` for a
+                matrix.
+            content: the matrix, or three buffers of bytes.
+        """
+        if n_columns == _IS_MATRIX:
+            return content
+        first_buffer, second_buffer, third_buffer = content
+        values = np.frombuffer(first_buffer, np.float32)
+        if n_columns > 0:
+            return values.reshape(-1, n_columns)
         from scipy.sparse import csr_matrix
 
-        values = np.frombuffer(buffers[0], np.float32)
-        indices = np.frombuffer(buffers[1], np.int32)
-        sizes = np.frombuffer(buffers[2], np.int64)
+        indices = np.frombuffer(second_buffer, np.int32)
+        sizes = np.frombuffer(third_buffer, np.int64)
         arrays = values, indices, offsets_from_sizes(sizes)
         return csr_matrix(arrays, (sizes.size, self._width))
 
-    def _compressed(self, parts: list[Any]) -> Any:
-        """Return the parts as one CSR matrix."""
+    def _join_compressed(self, parts: list[Any]) -> Any:
+        """Return the rows of all parts, dense or CSR, as one CSR matrix."""
         from scipy.sparse import csr_matrix, vstack
 
-        parts = [csr_matrix(part) for part in parts]
+        compressed_parts = []
         for part in parts:
-            part.resize(part.shape[0], self._width)
+            compressed: Any = csr_matrix(part)
+            n_rows = compressed.shape[0]
+            compressed.resize(n_rows, self._width)  # in place
             if self._sparse == "auto":  # a stored zero says nothing that an absent one does not
-                part.eliminate_zeros()
-        return vstack(parts, format="csr") if len(parts) > 1 else parts[0]
+                compressed.eliminate_zeros()
+            compressed_parts.append(compressed)
+        if len(compressed_parts) == 1:
+            return compressed_parts[0]
+        return vstack(compressed_parts, format="csr")
 
 
 def _is_dense_of_width(matrix: Any, width: int) -> bool:
@@ -131,14 +164,14 @@ def _is_dense_of_width(matrix: Any, width: int) -> bool:
     return isinstance(matrix, np.ndarray) and matrix.shape[1] == width
 
 
-def _scatter(indptr: Array, indices: Array, values: Array, place: Array) -> None:
-    """Write compressed rows into zeros; unlike SciPy, with the sign of a zero."""
+def _write_rows(indptr: Array, indices: Array, values: Array, dense_rows: Array) -> None:
+    """Write compressed rows into a dense matrix of zeros, keeping the sign of -0 unlike SciPy."""
     from tautrank.data._letor_kernel import scatter_rows
 
-    scatter_rows(indptr, indices, values, place)
+    scatter_rows(indptr, indices, values, dense_rows)
 
 
-def _is_much_more(n_cells: int, n_stored: int, n_rows: int) -> bool:
+def _dense_takes_much_more(n_cells: int, n_stored: int, n_rows: int) -> bool:
     """Return whether dense rows take over eight times the memory of compressed ones."""
     dense_bytes = 4 * n_cells
     compressed_bytes = 8 * (n_stored + n_rows)

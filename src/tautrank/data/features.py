@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tautrank.data.frames import Frame
 
 # From here on float32 cannot tell neighbouring whole numbers apart.
-_LARGE = 2.0**24
+_EXACT_BELOW = 2.0**24
 # Of frames with fewer values, a call per column would take longer than the values.
 _FEW_VALUES = 2**15
 
@@ -44,12 +44,12 @@ class Features(NamedTuple):
 
 
 def checked_features(X: Any, names: Sequence[str] | None = None) -> Features:
-    """Return `X` (dense in C order, or CSR), its column names where there are any, and the levels
-    of categories.
+    """Check a feature matrix given by a user, and return it dense in C order or as CSR, with the
+    names of its columns and the levels (distinct values) of columns of categories.
 
-    It is float32, unless that would change a value above 2^24, such as a time stamp. It is then
-    float64, with such values as they are and all others rounded to float32: a value is the same in
-    any data, and so is its prediction.
+    The matrix is float32, unless that would change a value above 2^24, such as a time stamp. Then
+    it is float64, with such values unchanged and all others rounded to float32: so a value is the
+    same number in all data, and its prediction is too.
 
     Args:
         X: an array, a sparse matrix, or a frame.
@@ -64,8 +64,10 @@ def checked_features(X: Any, names: Sequence[str] | None = None) -> Features:
     if names is None:
         return features
     renamed = _with_names(features.X, names)
-    name_of_column = dict(zip(features.names or (), renamed.names or (), strict=True))
-    levels = {name_of_column[column]: levels for column, levels in features.levels.items()}
+    new_name_of = dict(zip(features.names or (), renamed.names or (), strict=True))
+    levels = {}
+    for name_in_frame, levels_of_column in features.levels.items():
+        levels[new_name_of[name_in_frame]] = levels_of_column
     return renamed._replace(levels=levels)
 
 
@@ -77,11 +79,12 @@ def _is_sparse(X: Any) -> bool:
 def frame_features(
     frame: Frame, columns: Sequence[Any], *, categorical: Collection[Any] = ()
 ) -> Features:
-    """Return columns of a frame as features; see `checked_features`.
+    """Return columns of a data frame as one matrix of numbers; a category becomes the number of its
+    level (distinct value).
 
     Args:
         frame: the frame.
-        columns: the columns to take.
+        columns: names of the columns to take, in this order.
         categorical: names of columns that hold categories whatever their type.
     """
     if not columns:
@@ -89,19 +92,21 @@ def frame_features(
     matrix = np.empty((len(frame), len(columns)), np.float32)
     levels = {}
     types = frame.schema
-    at_once = []
+    plain_positions = []  # columns of a small frame that are read by one call
     for position, name in enumerate(columns):
         if name in categorical or is_type_of_categories(types[name]):
-            column = frame.get_column(name)
-            matrix[:, position], levels[str(name)] = coded(column)
+            codes, levels_of_column = coded(frame.get_column(name))
+            matrix[:, position] = codes
+            levels[str(name)] = levels_of_column
         elif matrix.size <= _FEW_VALUES and is_plain_number(types[name]):
-            at_once.append(position)
+            plain_positions.append(position)
         else:
             values = column_numbers(frame.get_column(name), f"X: column '{name}'")
-            matrix = _filled(matrix, position, values)
-    if at_once:
-        values = frame_numbers(frame, [columns[position] for position in at_once])
-        matrix = _filled(matrix, at_once, values)
+            matrix = _fill_columns(matrix, position, values)
+    if plain_positions:
+        plain_columns = [columns[position] for position in plain_positions]
+        values = frame_numbers(frame, plain_columns)
+        matrix = _fill_columns(matrix, plain_positions, values)
 
     def value_at(row: int, position: int) -> Any:
         return column_numbers(frame.get_column(columns[position]), "X")[row]
@@ -110,9 +115,9 @@ def frame_features(
     return _with_names(matrix, columns)._replace(levels=levels)
 
 
-def _filled(matrix: Array, positions: int | list[int], values: Array) -> Array:
-    """Return the matrix with values in its columns; as one of doubles, if float32 would change
-    them.
+def _fill_columns(matrix: Array, positions: int | list[int], values: Array) -> Array:
+    """Write values into columns of a float32 matrix, in place, and return it; if float32 would
+    change one of the values, return a float64 copy with them instead.
     """
     values = _as_single(values)
     if values.dtype == np.float64:
@@ -122,11 +127,12 @@ def _filled(matrix: Array, positions: int | list[int], values: Array) -> Array:
 
 
 def _with_names(matrix: Any, names: Sequence[str] | None) -> Features:
-    """Return features without categories, after checking that every column has a name of its own.
+    """Return a feature matrix with the names of its columns, after checking that there is one name
+    per column and no name twice.
 
     Args:
-        matrix: the features, dense or CSR.
-        names: one name per column; None for none.
+        matrix: the features, dense or CSR, without categories.
+        names: one name per column; None if they have no names.
     """
     if names is None:
         return Features(matrix, None, {})
@@ -151,15 +157,18 @@ def _as_single(values: Array) -> Array:
     """
     with np.errstate(over="ignore"):
         single = np.ascontiguousarray(values, np.float32)
-    if values.size == 0 or np.can_cast(values.dtype, np.float32):
+    loses_nothing = np.can_cast(values.dtype, np.float32)
+    if values.size == 0 or loses_nothing:
         return single
-    highest, lowest = np.fmax.reduce(single, axis=None), np.fmin.reduce(single, axis=None)
-    if max(highest, -lowest) < _LARGE:
+    highest = np.fmax.reduce(single, axis=None)  # fmax and fmin leave NaN out
+    lowest = np.fmin.reduce(single, axis=None)
+    if max(highest, -lowest) < _EXACT_BELOW:
         return single
 
-    is_large = np.abs(values) > _LARGE
-    is_unchanged = np.array_equal(single[is_large], values[is_large])
-    if is_unchanged or np.isinf(single).any():
+    is_large = np.abs(values) > _EXACT_BELOW
+    are_unchanged = np.array_equal(single[is_large], values[is_large])
+    has_infinity = np.isinf(single).any()  # an error in the next check
+    if are_unchanged or has_infinity:
         return single
     double = single.astype(np.float64)
     double[is_large] = values[is_large]
@@ -167,8 +176,10 @@ def _as_single(values: Array) -> Array:
 
 
 def _dense_values(X: Any) -> Array:
-    """Return an array of numbers, two-dimensional and finite or missing."""
-    values = _numbers("X", X)
+    """Return a feature matrix given as an array or nested lists, after checking that it has two
+    dimensions and no infinite value; NaN is a missing value.
+    """
+    values = _read_numbers("X", X)
     if values.ndim != 2:
         raise DataError(
             f"X: found {counted(values.ndim, 'dimension')}; expected 2, documents by features"
@@ -179,22 +190,26 @@ def _dense_values(X: Any) -> Array:
 
 
 def _check_finite(matrix: Array, value_at: Callable[[int, int], Any]) -> None:
-    """Raise an error about the first value that is infinite, or too large for float32.
+    """Raise an error about the first feature that is infinite, or too large for float32.
 
     Args:
-        matrix: the values as they are kept.
-        value_at: function that returns the value given at a row and a column.
+        matrix: the features after conversion, in which values that are too large became infinite.
+        value_at: function of a row and a column that returns the value before conversion, for the
+            error.
     """
     # Summing is one pass without temporaries: only a sum that is not finite asks for a closer look.
     with np.errstate(over="ignore", invalid="ignore"):
         is_finite = np.isfinite(matrix.sum(dtype=np.float64))
-    if not is_finite and np.isinf(matrix).any():
-        row, column = np.argwhere(np.isinf(matrix))[0].tolist()
-        raise _infinite(row, column, value_at(row, column))
+    if is_finite:
+        return
+    infinite_cells = np.argwhere(np.isinf(matrix))
+    if infinite_cells.size > 0:
+        row, column = infinite_cells[0].tolist()
+        raise _error_of_infinite(row, column, value_at(row, column))
 
 
-def _infinite(row: int, column: int, value: Any) -> DataError:
-    """Return the error about a value that float32 cannot hold."""
+def _error_of_infinite(row: int, column: int, value: Any) -> DataError:
+    """Return the error about a feature that is infinite, or too large for float32."""
     reason = ", too large for float32; expected at most 3.4e38"
     if np.isinf(value):
         reason = "; expected a finite number or NaN for missing"
@@ -202,7 +217,10 @@ def _infinite(row: int, column: int, value: Any) -> DataError:
 
 
 def _sparse_values(X: Any) -> Any:
-    """Return a sparse matrix as CSR of finite numbers, each stored once."""
+    """Return a sparse feature matrix as float32 CSR, after checking that its values are finite.
+
+    Entries of the same row and column are summed up to one.
+    """
     matrix = X.tocsr()
     if matrix.dtype.kind not in "fiub":
         raise DataError(f"X: found a sparse matrix of type {matrix.dtype}; expected numbers")
@@ -216,26 +234,27 @@ def _sparse_values(X: Any) -> Any:
 
     is_infinite = np.isinf(single.data)
     if is_infinite.any():
-        entry = int(np.argmax(is_infinite))
+        entry = int(np.argmax(is_infinite))  # the first one
+        # Row r has the entries indptr[r] to indptr[r + 1] - 1.
         row = int(np.searchsorted(single.indptr, entry, side="right")) - 1
         column = int(single.indices[entry])
-        raise _infinite(row, column, matrix[row, column])
+        raise _error_of_infinite(row, column, matrix[row, column])
     return single
 
 
-def _numbers(name: str, values: Any) -> Array:
-    """Return an array of numbers of their own type.
+def _read_numbers(name: str, values: Any) -> Array:
+    """Return an argument as an array of numbers; raise an error if it holds text or ragged rows.
 
     Args:
         name: the argument's name.
-        values: the argument; objects are read as doubles.
+        values: the argument; Python objects become doubles, other numbers keep their type.
     """
     try:
         array = np.asarray(values)
         if array.dtype.kind == "O":
-            _refuse_words(name, array)
+            _check_no_text(name, array)
             array = array.astype(np.float64)
-    except DataError:  # it is a ValueError too
+    except DataError:  # a ValueError too, which the next clause would reword
         raise
     except (TypeError, ValueError):
         raise DataError(
@@ -247,8 +266,10 @@ def _numbers(name: str, values: Any) -> Array:
     return array
 
 
-def _refuse_words(name: str, objects: Array) -> None:
-    """Raise an error about the first row that is text, so that text such as '1' is no number."""
+def _check_no_text(name: str, objects: Array) -> None:
+    """Raise an error about the first text in a flat array of objects: NumPy would read text such as
+    '1' as a number.
+    """
     if objects.ndim != 1:
         return
     for row, value in enumerate(objects):
@@ -264,8 +285,9 @@ def checked_labels(y: Any, n_rows: int, name: str = "y") -> F32:
         n_rows: number of rows of `X`.
         name: what errors call the labels.
     """
-    values = _numbers(name, y)
-    if values.ndim == 2 and values.shape[1] == 1:
+    values = _read_numbers(name, y)
+    is_single_column = values.ndim == 2 and values.shape[1] == 1
+    if is_single_column:
         values = values[:, 0]
     check_one_per_row(name, values, n_rows, "label")
     with np.errstate(over="ignore"):

@@ -66,7 +66,8 @@ def read_folder(path: PathLike, fold: int = 1, **options: Any) -> Splits:
     valid = read_letor(files.valid, **options) if files.valid else None
     test = read_letor(files.test, **options)
 
-    width = max(part.n_features for part in (train, valid, test) if part is not None)
+    parts = [part for part in (train, valid, test) if part is not None]
+    width = max(part.n_features for part in parts)
     return Splits(
         train.with_n_features(width),
         None if valid is None else valid.with_n_features(width),
@@ -83,15 +84,16 @@ def list_folds(path: PathLike) -> list[int]:
     >>> list_folds(root)
     [1, 2]
     """
-    for folder in _candidates(path_of(path)):
-        numbers = _numbers_in_names(folder, r"[Ff]old(\d+)")
-        if not numbers:
-            numbers = _numbers_in_names(folder, r"set(\d+)\.train\.txt(?:\.\w+)?")
-        if numbers:
-            return numbers
-        if _five_parts(folder, "S") or _five_parts(folder, "part"):
+    for folder in _folders_to_search(path_of(path)):
+        fold_numbers = _numbers_in_names(folder, r"[Ff]old(\d+)")
+        if fold_numbers:
+            return fold_numbers
+        set_numbers = _numbers_in_names(folder, r"set(\d+)\.train\.txt(?:\.\w+)?")
+        if set_numbers:
+            return set_numbers
+        if _find_five_parts(folder, "S") or _find_five_parts(folder, "part"):
             return list(range(1, _PARTS + 1))
-        if _file(folder, "train"):
+        if _find_file(folder, "train"):
             return [1]
     return []
 
@@ -105,9 +107,11 @@ class _Files(NamedTuple):
 
 
 def _files_of_fold(root: Path, fold: int) -> _Files:
-    """Return the files of a fold, found in the folder itself or one below it."""
-    for folder in _candidates(root):
-        for files in _layouts(folder, fold):
+    """Return the training, validation and test files of a fold, searched in a data set's folder and
+    the folders in it; if none are complete, raise an error that says which folds there are.
+    """
+    for folder in _folders_to_search(root):
+        for files in _find_in_each_layout(folder, fold):
             if files is not None:
                 return files
     folds = list_folds(root)
@@ -117,8 +121,10 @@ def _files_of_fold(root: Path, fold: int) -> _Files:
     raise DataError(f"{root}: found no known data set; expected {_EXPECTED}")
 
 
-def _candidates(root: Path) -> list[Path]:
-    """Return the folder itself, then the folders in it: archives often unpack to one more level."""
+def _folders_to_search(root: Path) -> list[Path]:
+    """Return a data set's folder, then the folders in it except folds: archives often unpack to one
+    more level.
+    """
     try:
         paths = sorted(root.iterdir())
     except OSError as error:
@@ -134,7 +140,12 @@ def _candidates(root: Path) -> list[Path]:
 
 
 def _numbers_in_names(folder: Path, pattern: str) -> list[int]:
-    """Return the numbers in the names of files that have a pattern."""
+    """Return the numbers in file names such as ``Fold3``, sorted.
+
+    Args:
+        folder: folder whose files and folders are looked at.
+        pattern: regular expression of a whole name; its first group is the number.
+    """
     numbers = set()
     for path in folder.iterdir():
         match = re.fullmatch(pattern, path.name)
@@ -143,52 +154,70 @@ def _numbers_in_names(folder: Path, pattern: str) -> list[int]:
     return sorted(numbers)
 
 
-def _layouts(folder: Path, fold: int) -> Iterator[_Files | None]:
-    """Yield the files of a fold in each layout of `read_folder`; None where the folder has another
-    layout.
+def _find_in_each_layout(folder: Path, fold: int) -> Iterator[_Files | None]:
+    """Look for a fold in every layout of published data sets (``Fold1/``, ``set1.train.txt``,
+    ``S1.txt`` ...), and yield its files, or None for a layout that the folder does not have.
     """
-    yield _three_files(folder / f"Fold{fold}")
-    yield _three_files(folder / f"fold{fold}")
-    yield _three_files(folder, f"set{fold}.")
-    parts = _five_parts(folder, "S", first=fold)
+    yield _find_three_files(folder / f"Fold{fold}")
+    yield _find_three_files(folder / f"fold{fold}")
+    yield _find_three_files(folder, f"set{fold}.")
+    parts = _find_five_parts(folder, "S", first=fold)
     if parts:
         yield _Files(train=parts[:3], valid=parts[3:4], test=parts[4:])
-    parts = _five_parts(folder, "part", first=fold)
+    parts = _find_five_parts(folder, "part", first=fold)
     if parts:
         yield _Files(train=parts[2:], valid=parts[1:2], test=parts[:1])
     if fold == 1:
-        yield _three_files(folder)
+        yield _find_three_files(folder)
 
 
-def _three_files(folder: Path, prefix: str = "") -> _Files | None:
-    """Return the files called train, test and perhaps validation; None if one of the first two is
-    missing.
+def _find_three_files(folder: Path, prefix: str = "") -> _Files | None:
+    """Return the files ``train.txt``, ``test.txt`` and, if there is one, ``vali.txt``; None if
+    training or test data is missing.
+
+    Args:
+        folder: where to look.
+        prefix: what the names begin with, such as ``set1.``.
     """
-    train = _file(folder, f"{prefix}train")
-    test = _file(folder, f"{prefix}test")
+    train = _find_file(folder, f"{prefix}train")
+    test = _find_file(folder, f"{prefix}test")
     if train is None or test is None:
         return None
-    valid = _file(folder, *(prefix + name for name in _VALIDATION_NAMES))
+    names_of_valid = [prefix + name for name in _VALIDATION_NAMES]
+    valid = _find_file(folder, *names_of_valid)
     return _Files(train=[train], valid=[] if valid is None else [valid], test=[test])
 
 
-def _five_parts(folder: Path, stem: str, first: int = 1) -> list[Path]:
-    """Return the five parts of that name, starting at `first` and wrapping around; none if one is
-    missing.
+def _find_five_parts(folder: Path, stem: str, first: int = 1) -> list[Path]:
+    """Return five files such as S3, S4, S5, S1, S2: starting at number `first`, and counting round
+    after 5; an empty list if one of them is missing.
+
+    Args:
+        folder: where to look.
+        stem: what the names begin with, such as ``S``.
+        first: number of the first file.
     """
     if not 1 <= first <= _PARTS:
         return []
     parts = []
-    for i in range(_PARTS):
-        number = (first - 1 + i) % _PARTS + 1
-        file = _file(folder, f"{stem}{number}")
+    for position in range(_PARTS):
+        number = (first - 1 + position) % _PARTS + 1  # numbers count from 1
+        file = _find_file(folder, f"{stem}{number}")
         if file is None:
             return []
         parts.append(file)
     return parts
 
 
-def _file(folder: Path, *stems: str) -> Path | None:
-    """Return the first text file of these names, compressed or not."""
-    endings = ("", *COMPRESSED_ENDINGS)
-    return first_file(folder / f"{stem}.txt{ending}" for stem in stems for ending in endings)
+def _find_file(folder: Path, *stems: str) -> Path | None:
+    """Return the first text file that exists of these names, compressed or not; None if none does.
+
+    Args:
+        folder: where to look.
+        stems: names without the ending ``.txt``.
+    """
+    candidates = []
+    for stem in stems:
+        for ending in ("", *COMPRESSED_ENDINGS):
+            candidates.append(folder / f"{stem}.txt{ending}")
+    return first_file(candidates)

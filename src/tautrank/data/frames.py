@@ -42,7 +42,8 @@ def as_frame(table: Any, where: str) -> Frame:
 
 
 def frame_or_none(table: Any, where: str) -> Frame | None:
-    """Return a table as a frame of narwhals, None if it is no table.
+    """Return a table of any library as a frame of narwhals (which wraps them all); None for arrays,
+    lists and other things that are no table.
 
     >>> import pandas as pd
     >>> frame_or_none(pd.DataFrame({"a": [1]}), "X").columns, frame_or_none([[1]], "X")
@@ -81,13 +82,14 @@ def _is_arrow_batch(table: Any) -> bool:
 
 
 def check_different(names: Sequence[Any], problem: str) -> None:
-    """Raise an error about the first name that is there twice.
+    """Raise an error about the first name that occurs more than once.
 
     Args:
         names: the names.
         problem: how the error begins.
     """
-    repeated = [name for name, times in Counter(names).items() if times > 1]
+    count_by_name = Counter(names)
+    repeated = [name for name, count in count_by_name.items() if count > 1]
     if repeated:
         raise DataError(f"{problem} '{repeated[0]}'; expected every name once")
 
@@ -123,25 +125,27 @@ def _has_numbers_inside(column: Column) -> bool:
 
 
 def frame_numbers(frame: Frame, names: Sequence[str]) -> Array:
-    """Return columns of plain numbers as one matrix, NaN where a value is missing.
+    """Return columns of floats or integers of a frame as one matrix, NaN where a value is missing.
 
     Args:
         frame: the frame.
-        names: the columns, each of a type that `is_plain_number`.
+        names: names of the columns, in the order of the matrix.
     """
     if list(names) != frame.columns:
-        # By position: pandas also takes numbers for names.
-        frame = frame[:, [frame.columns.index(name) for name in names]]
+        # By position, since names of columns may be numbers in pandas.
+        positions = [frame.columns.index(name) for name in names]
+        frame = frame[:, positions]
     values = frame.to_numpy()
     return values.astype(np.float64) if values.dtype == object else values
 
 
-def column_numbers(column: Column, place: str) -> F64:
-    """Return a column of numbers as doubles, NaN where a value is missing.
+def column_numbers(column: Column, where: str) -> F64:
+    """Return a column of numbers as doubles, NaN where a value is missing; raise an error for text,
+    dates and categories.
 
     Args:
         column: the column.
-        place: where it stands, for errors.
+        where: what errors call the column.
     """
     import narwhals.stable.v2 as nw
 
@@ -149,7 +153,7 @@ def column_numbers(column: Column, place: str) -> F64:
     if is_plain_number(dtype):
         return np.asarray(column.to_numpy(), np.float64)
     if is_type_of_categories(dtype) or not is_numeric(column):
-        raise DataError(f"{place} has the type {_native_type(column)}; expected numbers")
+        raise DataError(f"{where} has the type {_native_type(column)}; expected numbers")
     if dtype == nw.Unknown:
         return np.array(column.to_list(), np.float64)  # None becomes NaN
     return np.asarray(column.cast(nw.Float64).to_numpy(), np.float64)
@@ -162,11 +166,11 @@ def _native_type(column: Column) -> str:
 
 
 def coded(column: Column) -> tuple[F64, tuple[str, ...]]:
-    """Return the codes of a column, NaN where it has no value or empty text, and its levels as
-    text.
+    """Turn a column of categories into numbers: return the code of each value, and the levels, the
+    distinct values as text; a value of code ``i`` is level number ``i``.
 
-    A category of pandas keeps its levels in their order, as in LightGBM; any other column has those
-    that occur, sorted.
+    The code is NaN where a value is missing or empty text. A category of pandas keeps its levels in
+    their order, as in LightGBM; any other column has the values that occur, sorted.
 
     >>> import pandas as pd
     >>> frame = as_frame(pd.DataFrame({"a": ["b", None, "a"], "b": pd.Categorical([2, 1, 2])}), "X")
@@ -174,24 +178,29 @@ def coded(column: Column) -> tuple[F64, tuple[str, ...]]:
     ((array([ 1., nan,  0.]), ('a', 'b')), (array([1., 0., 1.]), ('1', '2')))
     """
     native = column.to_native()
-    if column.implementation.is_pandas_like() and str(native.dtype) == "category":
+    is_pandas = column.implementation.is_pandas_like()
+    if is_pandas and str(native.dtype) == "category":
         codes = np.array(native.cat.codes, np.float64)
-        codes[codes < 0] = np.nan
+        codes[codes < 0] = np.nan  # pandas writes a missing value as -1
         levels = tuple(level_text(level) for level in native.cat.categories.tolist())
         return codes, levels
 
     texts = _cell_texts(column)
-    levels = tuple(sorted({text for text in texts if text is not None}))
+    distinct_texts = {text for text in texts if text is not None}
+    levels = tuple(sorted(distinct_texts))
     code_by_text: dict[str | None, float] = {level: code for code, level in enumerate(levels)}
     code_by_text[None] = np.nan
-    return np.array([code_by_text[text] for text in texts], np.float64), levels
+    codes = np.array([code_by_text[text] for text in texts], np.float64)
+    return codes, levels
 
 
 def _cell_texts(column: Column) -> list[str | None]:
-    """Return the values of a column as the text of levels, None where there is none."""
+    """Return the values of a column as text, None where a value is missing, NaN or empty text."""
     texts: list[str | None] = []
-    for value, is_missing in zip(column.to_list(), column.is_null().to_list(), strict=True):
-        if is_missing or value == "" or value != value:  # NaN differs from itself
+    null_flags = column.is_null().to_list()
+    for value, is_null in zip(column.to_list(), null_flags, strict=True):
+        is_nan = value != value  # only NaN differs from itself
+        if is_null or value == "" or is_nan:
             texts.append(None)
         else:
             texts.append(level_text(value))

@@ -98,7 +98,7 @@ def read_letor(
             )
 
     labels, queries = joined_files(parts, name_of_files(files))
-    doc_ids = _decoded_ids([part.ids for part in parts])
+    doc_ids = _decode_ids([part.ids for part in parts])
     return RankingData.of_queries(reader.store.finished(), labels, queries, doc_ids=doc_ids)
 
 
@@ -119,7 +119,11 @@ class _FileReader:
     store: FeatureStore
 
     def read(self, file: Path, progress: Progress) -> ParsedArrays:
-        """Read a file, or the arrays that are kept of it."""
+        """Read a LETOR file: its features go to the store, labels and ids are returned.
+
+        There are three ways: from the file's cache, without the compiler for a small file, or with
+        the compiled parser, which fills the store itself.
+        """
         parsed: ParsedArrays | None
         stamp = cached_files.stamp_of(file, self.options, self.cache)
         if stamp is not None:
@@ -129,11 +133,18 @@ class _FileReader:
             if parsed is None:
                 return parse_letor(file, self.options, self.jobs, self.store, progress)
         self.store.append_matrix(parsed.X)
-        parsed.X = None
+        parsed.X = None  # the store has the features: no second reference keeps them in memory
         return parsed
 
     def _read_cached(self, file: Path, stamp: dict[str, Any], progress: Progress) -> ParsedArrays:
-        """Return the arrays that are kept of a file; read it and keep them, if there are none."""
+        """Return a file's arrays from its cache; without a valid cache, parse the file and write
+        one.
+
+        Args:
+            file: the text file.
+            stamp: size, time and options that a valid cache was made from.
+            progress: what is told how many bytes have been read.
+        """
         parsed = cached_files.load(file, stamp, self.jobs)
         if parsed is None:
             store = FeatureStore(self.options.sparse, self.options.n_features)
@@ -143,8 +154,8 @@ class _FileReader:
         return parsed
 
     def _read_small(self, file: Path) -> ParsedArrays | None:
-        """Read a small file without the compiler, which takes long to import; None if that is not
-        possible, or of no use.
+        """Parse a small file by a regular expression instead of the compiled parser, whose import
+        takes longer than the parsing; None if the compiled parser has to, or may as well, read it.
         """
         is_small = 0 < file_size(file) <= SMALL
         if not is_small or _has_compiler():
@@ -160,10 +171,13 @@ def _has_compiler() -> bool:
 
 
 def _apply_group_sizes(file: Path, parsed: ParsedArrays) -> None:
-    """Take the queries of a file without 'qid:' from the side file of LightGBM or XGBoost; one
-    beside them agrees.
+    """Set `parsed.starts` from the side file of group sizes that LightGBM (``FILE.query``) or
+    XGBoost (``FILE.group``) reads.
+
+    A file without 'qid:' needs a side file; if it has both, they must agree.
     """
-    side_file = first_file(file.with_name(file.name + suffix) for suffix in (".query", ".group"))
+    candidates = [file.with_name(file.name + suffix) for suffix in (".query", ".group")]
+    side_file = first_file(candidates)
     if side_file is None:
         if not parsed.tokens:
             raise DataError(
@@ -172,7 +186,7 @@ def _apply_group_sizes(file: Path, parsed: ParsedArrays) -> None:
             )
         return
 
-    sizes = _group_sizes(side_file)
+    sizes = _read_group_sizes(side_file)
     n_documents = parsed.labels.size
     if sum(sizes) != n_documents:
         raise DataError(
@@ -188,27 +202,34 @@ def _apply_group_sizes(file: Path, parsed: ParsedArrays) -> None:
     parsed.starts = starts
 
 
-def _group_sizes(side_file: Path) -> list[int]:
-    """Read the number of documents of each query, one per line."""
+def _read_group_sizes(side_file: Path) -> list[int]:
+    """Read a file of group sizes: one number of documents per line and query; blank lines are
+    skipped.
+    """
     sizes = []
-    for number, line in enumerate(read_lines(side_file), 1):
+    for line_number, line in enumerate(read_lines(side_file), 1):
         word = line.strip()
         if not word:
             continue
         is_size = re.fullmatch(r"[0-9]{1,15}", word) and int(word) > 0
         if not is_size:
             raise DataError(
-                f"{side_file}:{number}: found '{word[:40]}'; "
+                f"{side_file}:{line_number}: found '{word[:40]}'; "
                 "expected the number of documents of a query, at least 1"
             )
         sizes.append(int(word))
     return sizes
 
 
-def _decoded_ids(parts: Sequence[Array | None]) -> Array | None:
-    """Return the document ids of all files as text; None if a file has none."""
+def _decode_ids(parts: Sequence[Array | None]) -> Array | None:
+    """Return the document ids of several files as one array of text; None if a file has no ids.
+
+    Args:
+        parts: the ids of each file as bytes; None for a file without ids.
+    """
     parts_with_ids = [part for part in parts if part is not None]
-    if len(parts_with_ids) < len(parts):
+    is_one_without_ids = len(parts_with_ids) < len(parts)
+    if is_one_without_ids:
         return None
     ids = np.concatenate(parts_with_ids)
     try:

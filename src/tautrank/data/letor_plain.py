@@ -32,31 +32,34 @@ _ROW = re.compile(
 
 
 def read_plain(file: Path, options: LetorOptions) -> ParsedArrays | None:
-    """Read a small, regular file.
+    """Parse a small LETOR file by a regular expression, to the same result as the compiled parser.
 
-    Returns what the compiled reader would; None for what only that one reads, or finds the words
-    for.
+    None for a file that only the compiled parser reads, or whose mistakes only it describes.
 
     Args:
         file: file of at most `SMALL` bytes.
         options: how to read it.
     """
-    rows = _matched_rows(file)
+    rows = _match_rows(file)
     if not rows:
         return None
     labels, qids, feature_texts, ids = zip(*rows, strict=True)
-    cells = _cells(feature_texts)
+    cells = _parse_cells(feature_texts)
     if not _are_regular(cells, options):
         return None
 
-    last_column = int(cells.feature.max(initial=options.first_index - 1)) - options.first_index
-    width = max(options.n_features or 0, last_column + 1)
+    columns = cells.feature - options.first_index
+    n_columns_used = int(columns.max(initial=-1)) + 1
+    width = max(options.n_features or 0, n_columns_used)
     if width * len(rows) > _MOST_VALUES:
         return None
     X = np.zeros((len(rows), width), np.float32)
-    X[cells.row, cells.feature - options.first_index] = cells.value
+    X[cells.row, columns] = cells.value
 
-    starts = [row for row in range(len(rows)) if row == 0 or qids[row] != qids[row - 1]]
+    starts = []  # first row of every run of rows with the same query id
+    for row, qid in enumerate(qids):
+        if row == 0 or qid != qids[row - 1]:
+            starts.append(row)
     return ParsedArrays(
         labels=np.array([float(label) for label in labels], np.float32),
         starts=np.array(starts),
@@ -67,9 +70,9 @@ def read_plain(file: Path, options: LetorOptions) -> ParsedArrays | None:
     )
 
 
-def _matched_rows(file: Path) -> list[tuple[bytes, ...]]:
-    """Return label, query id, features and document id of each line; nothing if a line is not
-    regular.
+def _match_rows(file: Path) -> list[tuple[bytes, ...]]:
+    """Return label, query id, features and document id of each line of a small file, as text; an
+    empty list if a line does not match the regular expression.
     """
     with TextSource(file) as source:
         text = next(source.blocks(SMALL), b"")
@@ -80,21 +83,30 @@ def _matched_rows(file: Path) -> list[tuple[bytes, ...]]:
 
 
 class _Cells(NamedTuple):
-    """The features of all documents, one after the other."""
+    """The features of all documents, one after the other: row, index in the file, and value."""
 
     row: I64
     feature: I64
     value: F64
 
 
-def _cells(feature_texts: tuple[bytes, ...]) -> _Cells:
-    """Return the features of documents, each written as ``index:value`` words."""
-    words = b"".join(feature_texts).replace(b":", b" ").split()
+def _parse_cells(feature_texts: tuple[bytes, ...]) -> _Cells:
+    """Return the features of all documents as numbers.
+
+    Args:
+        feature_texts: the features of each document as text, such as ``b" 1:0.5 3:2"``.
+    """
+    # Without colons, indices and values alternate.
+    text_of_all = b"".join(feature_texts)
+    words = text_of_all.replace(b":", b" ").split()
+    indices = [int(word) for word in words[::2]]
+    values = [float(word) for word in words[1::2]]
+
     n_features = np.array([text.count(b":") for text in feature_texts])
     return _Cells(
         row=np.repeat(np.arange(n_features.size), n_features),
-        feature=np.array([int(word) for word in words[::2]], np.int64),
-        value=np.array([float(word) for word in words[1::2]]),
+        feature=np.array(indices, np.int64),
+        value=np.array(values),
     )
 
 
@@ -103,8 +115,10 @@ def _are_regular(cells: _Cells, options: LetorOptions) -> bool:
     if cells.feature.size == 0:
         return True
     is_new_row = np.diff(cells.row) > 0
-    are_ascending = np.all((np.diff(cells.feature) > 0) | is_new_row)
+    is_larger_index = np.diff(cells.feature) > 0
+    are_ascending = np.all(is_larger_index | is_new_row)
     are_allowed = (
         cells.feature.min() >= options.first_index and cells.feature.max() <= options.last_index
     )
-    return bool(are_ascending and are_allowed and np.all(np.abs(cells.value) <= _LARGEST_VALUE))
+    fit_float32 = np.all(np.abs(cells.value) <= _LARGEST_VALUE)
+    return bool(are_ascending and are_allowed and fit_float32)

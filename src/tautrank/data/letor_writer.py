@@ -19,7 +19,7 @@ from tautrank.files import PathLike, atomic_write, path_of
 
 # NumPy prints the fewest digits that read back as the same float32; versions before 2 take up to 19
 # characters.
-_TEXT = "U32"
+_TEXT_OF_NUMBER = "U32"
 
 
 def write_letor(data: RankingData, path: PathLike, *, zero_based: bool = False) -> None:
@@ -46,13 +46,15 @@ def write_letor(data: RankingData, path: PathLike, *, zero_based: bool = False) 
     check_words("data: the query id", checked_data("data", data).qids, "spaces or '#'")
     check_words("data: the document id", data.doc_ids)
     first_index = 0 if zero_based else 1
-    with atomic_write(path) as raw, _compressor(path_of(path), raw) as file:
+    with atomic_write(path) as raw, _open_compressor(path_of(path), raw) as file:
         for lines in _lines_of_queries(data, first_index):
             file.write(lines)
 
 
-def _compressor(path: Path, raw: BinaryIO) -> AbstractContextManager[Any]:
-    """Return a file that compresses what is written to it as the ending of its name says."""
+def _open_compressor(path: Path, raw: BinaryIO) -> AbstractContextManager[Any]:
+    """Return a file object that compresses into `raw` by gzip, bzip2 or xz, as the ending of `path`
+    says; without such an ending, `raw` itself.
+    """
     suffix = path.suffix.lower()
     if suffix == ".gz":
         # No name and no time inside, so that the same data gives the same bytes.
@@ -65,43 +67,47 @@ def _compressor(path: Path, raw: BinaryIO) -> AbstractContextManager[Any]:
 
 
 def _lines_of_queries(data: RankingData, first_index: int) -> Iterator[bytes]:
-    """Yield the lines of one query at a time.
+    """Yield the LETOR lines of the documents of one query at a time, encoded.
 
     Args:
         data: what to write.
-        first_index: index of the first feature.
+        first_index: number that the file gives to the first feature, 0 or 1.
     """
-    kind = _DenseText if isinstance(data.X, np.ndarray) else _SparseText
-    features = kind(data, first_index)
+    features: _DenseText = _SparseText(data, first_index)
+    if isinstance(data.X, np.ndarray):
+        features = _DenseText(data, first_index)
     for query, qid in enumerate(data.qids):
         start, end = data.offsets[query : query + 2].tolist()
         labels = data.labels[start:end].tolist()
+        feature_texts = features.of_rows(start, end)
         lines = []
-        for label, text in zip(labels, features.of_rows(start, end), strict=True):
-            lines.append(f"{label:.9g} qid:{qid}{text}")
+        for label, feature_text in zip(labels, feature_texts, strict=True):
+            lines.append(f"{label:.9g} qid:{qid}{feature_text}")
         if data.doc_ids is not None:
             ids = data.doc_ids[start:end].tolist()
-            lines = [f"{line} #docid = {name}" for line, name in zip(lines, ids, strict=True)]
+            lines = [f"{line} #docid = {doc_id}" for line, doc_id in zip(lines, ids, strict=True)]
         yield "".join(f"{line}\n" for line in lines).encode()
 
 
 class _DenseText:
-    """The features of dense data as text.
-
-    Args:
-        data: the data.
-        first_index: index of the first feature.
-    """
+    """The features of dense data as text."""
 
     def __init__(self, data: RankingData, first_index: int) -> None:
+        """Prepare to write the features of some data.
+
+        Args:
+            data: the data.
+            first_index: number that the file gives to the first feature, 0 or 1.
+        """
         self._X = data.X
         self._first_index = first_index
         indices = range(first_index, first_index + data.n_features)
+        # ' 1:%s 2:%s ...', to be filled with the values of a row.
         self._template = "".join(f" {index}:%s" for index in indices)
 
     def of_rows(self, start: int, end: int) -> list[str]:
-        """Return the text of each row."""
-        rows = self._X[start:end].astype(_TEXT).tolist()
+        """Return the features of the rows `start` to `end - 1` as text: `` index:value`` words."""
+        rows = self._X[start:end].astype(_TEXT_OF_NUMBER).tolist()
         return [self._template % tuple(row) for row in rows]
 
 
@@ -109,20 +115,25 @@ class _SparseText(_DenseText):
     """The stored features of CSR data as text."""
 
     def of_rows(self, start: int, end: int) -> list[str]:
-        """Return the text of each row."""
+        """Return the stored features of the rows `start` to `end - 1` as text, one string of
+        `` index:value`` words per row.
+        """
         rows = self._X[start:end]
-        bounds = rows.indptr.tolist()
+        n_columns = rows.shape[1]
+        bounds = rows.indptr.tolist()  # entries bounds[i] to bounds[i + 1] - 1 belong to row i
         columns = rows.indices.tolist()
-        values = rows.data.astype(_TEXT).tolist()
+        values = rows.data.astype(_TEXT_OF_NUMBER).tolist()
         texts = []
-        for row, (first, last) in enumerate(itertools.pairwise(bounds)):
-            text_by_column = dict(zip(columns[first:last], values[first:last], strict=True))
+        for row, (first, end_of_row) in enumerate(itertools.pairwise(bounds)):
+            columns_of_row = columns[first:end_of_row]
+            values_of_row = values[first:end_of_row]
+            value_by_column = dict(zip(columns_of_row, values_of_row, strict=True))
             is_first_line = start + row == 0
-            if is_first_line and rows.shape[1] > 0:
+            if is_first_line and n_columns > 0:
                 # The first line names the last feature, so that the number of columns is known.
-                text_by_column.setdefault(rows.shape[1] - 1, "0.0")
+                value_by_column.setdefault(n_columns - 1, "0.0")
             words = []
-            for column in sorted(text_by_column):
-                words.append(f" {column + self._first_index}:{text_by_column[column]}")
+            for column, value in sorted(value_by_column.items()):
+                words.append(f" {column + self._first_index}:{value}")
             texts.append("".join(words))
         return texts

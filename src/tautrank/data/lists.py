@@ -74,7 +74,7 @@ class Lists:
         array([0., 1., 0.], dtype=float32)
         """
         if isinstance(labels_or_data, Lists | RankingData):
-            _refuse_second_queries(labels_or_data, offsets=offsets, qid=qid, group=group)
+            _check_no_second_queries(labels_or_data, offsets=offsets, qid=qid, group=group)
             lists = cls._of_checked(labels_or_data)
         else:
             lists = cls._of_arrays(labels_or_data, offsets, qid, group)
@@ -92,7 +92,9 @@ class Lists:
 
     @classmethod
     def _of_arrays(cls, labels: Any, offsets: Any, qid: Any, group: Any) -> Lists:
-        """Check labels and one of offsets, query ids and group sizes."""
+        """Return lists of labels after checking them and what says which documents belong to a
+        query: offsets, one query id per document, or group sizes.
+        """
         numbers = arrays.flat_numbers("labels", labels)
         offsets, qids, order = checked_queries(numbers.size, offsets, qid, group)
         if order is None:
@@ -140,8 +142,8 @@ class Lists:
         return f"Lists({self.n_queries} queries, {self.n_documents} documents)"
 
 
-def _refuse_second_queries(data: Lists | RankingData, **queries: Any) -> None:
-    """Raise an error if data that have their queries come with offsets, qid or group."""
+def _check_no_second_queries(data: Lists | RankingData, **queries: Any) -> None:
+    """Raise an error if data that already knows its queries is given with offsets, qid or group."""
     for name, value in queries.items():
         if value is not None:
             raise DataError(

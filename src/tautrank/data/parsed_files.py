@@ -38,29 +38,33 @@ class ParsedArrays:
 
 
 def joined_files(parts: Sequence[ParsedArrays], where: str | None) -> tuple[F32, Queries]:
-    """Return the labels and queries of files one after the other.
+    """Concatenate the labels of several parsed files, and group all of their rows into queries.
 
     Args:
-        parts: the files.
+        parts: the files, in order; they have query ids in all of them or in none.
         where: what a warning about scattered rows names; None for no warning.
     """
-    n_rows = np.array([part.labels.size for part in parts])
-    first_rows = offsets_from_sizes(n_rows)[:-1]
-    starts = np.concatenate(
-        [first_row + part.starts for first_row, part in zip(first_rows, parts, strict=True)]
-    )
+    rows_per_file = np.array([part.labels.size for part in parts])
+    first_rows = offsets_from_sizes(rows_per_file)[:-1]
+    starts_of_files = []
+    for first_row, part in zip(first_rows, parts, strict=True):
+        starts_of_files.append(first_row + part.starts)
+    starts = np.concatenate(starts_of_files)
     labels = np.concatenate([part.labels for part in parts])
-    ids = _query_ids(parts)
+    ids = _join_query_ids(parts)
     if ids.size == 0:
         ids = np.arange(starts.size)  # every run is a query
     return labels, gathered(starts, ids, labels.size, where)
 
 
-def _query_ids(parts: Sequence[ParsedArrays]) -> Array:
-    """Return the query ids of all runs of all files."""
-    tokens = [part.tokens for part in parts]
+def _join_query_ids(parts: Sequence[ParsedArrays]) -> Array:
+    """Return the query id of every run of rows of several files, as integers or text."""
+    ids_of_files = [part.tokens for part in parts]
     is_table = parts[0].names is not None
-    return joined_ids(tokens) if is_table else typed_ids(list(itertools.chain(*tokens)))
+    if is_table:
+        return joined_ids(ids_of_files)
+    tokens = list(itertools.chain(*ids_of_files))
+    return typed_ids(tokens)
 
 
 def name_of_files(files: Sequence[Path | str]) -> str:

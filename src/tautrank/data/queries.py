@@ -39,11 +39,14 @@ def checked_queries(
     of: str = "labels",
     where: str | None = "qid",
 ) -> Queries:
-    """Return the queries of rows.
+    """Group rows into queries by one of three arguments: where queries begin, the query id of each
+    row, or the number of rows of each query.
 
     Args:
         n_rows: number of rows.
-        offsets, qid, group: at most one of them; without any, all rows are one query.
+        offsets: where the rows of each query begin, and `n_rows` at the end; or
+        qid: one query id per row; or
+        group: number of rows of each query. Without any of the three, all rows are one query.
         of: what has the rows, for errors.
         where: what a warning about scattered rows names; None for no warning.
 
@@ -72,7 +75,8 @@ def checked_queries(
 
 
 def checked_ids(values: Any, n_rows: int, of: str = "X", name: str = "qid") -> Array:
-    """Return ids of queries or documents as an array of integers or text.
+    """Check ids of queries or documents, and return them as an array of integers or text; floats
+    that are whole numbers become integers.
 
     Args:
         values: the argument, one id per row.
@@ -86,8 +90,10 @@ def checked_ids(values: Any, n_rows: int, of: str = "X", name: str = "qid") -> A
     if kind == "f":
         check_each(name, ids, np.isfinite(ids), "an integer or text")
         are_whole = np.all(ids == np.rint(ids))
-        if are_whole and np.all(np.abs(ids) < _LARGEST_EXACT_INTEGER):
+        are_exact = np.all(np.abs(ids) < _LARGEST_EXACT_INTEGER)
+        if are_whole and are_exact:
             return ids.astype(np.int64)
+    # NumPy's letters: O object, T and U text, S bytes, i and u integer, f float, b truth value.
     if kind in "OT":
         return _ids_of_objects(name, ids)
     if kind not in "iufUSb":
@@ -96,9 +102,12 @@ def checked_ids(values: Any, n_rows: int, of: str = "X", name: str = "qid") -> A
 
 
 def _ids_of_objects(name: str, ids: Array) -> Array:
-    """Return ids that are Python objects as integers if all are, else as text."""
+    """Return an array of Python objects as integer ids if all are integers, else as text; raise an
+    error about the first one that is None or NaN.
+    """
     for row, value in enumerate(ids):
-        if value is None or value != value:  # NaN differs from itself
+        is_nan = value != value  # only NaN differs from itself
+        if value is None or is_nan:
             raise DataError(f"{name}: row {row} has no id; expected an integer or text")
     if all(isinstance(value, (int, np.integer)) for value in ids):
         return ids.astype(np.int64)
@@ -130,14 +139,14 @@ def checked_sizes(group: Any, n_rows: int, of: str = "X") -> I64:
 
 
 def check_one_per_row(name: str, values: Array, n_rows: int, noun: str, of: str = "X") -> None:
-    """Raise an error unless there is one value per row.
+    """Raise an error unless an array is flat and has one value per row.
 
     Args:
-        name: what errors call the values.
-        values: the values.
-        n_rows: number of rows.
-        noun: what a value is.
-        of: what has the rows.
+        name: name of the checked argument, for errors.
+        values: the array.
+        n_rows: the number of rows that is expected.
+        noun: what a value is, such as ``label``.
+        of: name of the argument that has the rows, for errors.
     """
     if values.ndim != 1:
         raise DataError(
@@ -172,9 +181,11 @@ def starts_of_runs(ids: Array) -> I64:
 
 
 def gathered(starts: I64, ids: Array, n_rows: int, where: str | None) -> Queries:
-    """Return the queries of runs of rows, in order of first appearance.
+    """Group rows into queries, in order of first appearance; a run is a stretch of adjacent rows
+    with the same query id.
 
-    Runs of one query are brought together, rows in the order they have, and a warning says so.
+    If a query has several runs, its rows are brought together in the order they appear, and a
+    warning says so.
 
     Args:
         starts: the first row of each run.
@@ -185,28 +196,32 @@ def gathered(starts: I64, ids: Array, n_rows: int, where: str | None) -> Queries
     >>> gathered(np.array([0, 2]), np.array([7, 9]), 3, "qid")
     Queries(offsets=array([0, 2, 3]), qids=array([7, 9]), order=None)
     """
-    query_by_id: dict[Any, int] = {}
-    for qid in ids.tolist():
-        query_by_id.setdefault(qid, len(query_by_id))
-    query_of_run = np.array([query_by_id[qid] for qid in ids.tolist()], np.int64)
-    qids = np.array(list(query_by_id), ids.dtype)
+    id_of_run = ids.tolist()
+    number_by_id: dict[Any, int] = {}  # queries are numbered as they appear
+    for qid in id_of_run:
+        number_by_id.setdefault(qid, len(number_by_id))
+    query_of_run = np.array([number_by_id[qid] for qid in id_of_run], np.int64)
+    qids = np.array(list(number_by_id), ids.dtype)
 
-    lengths = np.diff(starts, append=n_rows)
-    sizes = np.bincount(query_of_run, lengths, qids.size).astype(np.int64)
+    run_lengths = np.diff(starts, append=n_rows)
+    sizes = np.bincount(query_of_run, weights=run_lengths, minlength=qids.size).astype(np.int64)
     offsets = offsets_from_sizes(sizes)
-    if query_of_run.size == qids.size:
+    has_one_run_per_query = query_of_run.size == qids.size
+    if has_one_run_per_query:
         return Queries(offsets, qids)
 
     if where is not None:
-        scattered = qids[np.bincount(query_of_run) > 1]
+        runs_per_query = np.bincount(query_of_run)
+        scattered = qids[runs_per_query > 1]
         warnings.warn(
             f"{where}: rows of {counted(scattered.size, 'query')} are scattered "
             f"(the first is qid {scattered[0]}); gathered, in the order they appear",
             TautrankWarning,
             stacklevel=4,
         )
-    query_of_row = np.repeat(query_of_run, lengths)
-    return Queries(offsets, qids, np.argsort(query_of_row, kind="stable"))
+    query_of_row = np.repeat(query_of_run, run_lengths)
+    order = np.argsort(query_of_row, kind="stable")
+    return Queries(offsets, qids, order)
 
 
 def joined_ids(parts: Sequence[Array]) -> Array:
@@ -227,17 +242,19 @@ def typed_ids(tokens: list[bytes]) -> Array:
 
 
 def check_words(noun: str, ids: Array | None, without: str = "spaces") -> None:
-    """Raise an error if an id is not one word, for files whose columns are separated by spaces.
+    """Raise an error about the first id that is not one word, and so cannot be written to a file
+    whose columns are separated by spaces.
 
     Args:
         noun: what the ids are, for the error.
-        ids: the ids; None for none.
-        without: what they may not have, for the error; with a ``#`` in it, that neither.
+        ids: ids of queries or documents; None if there are none.
+        without: what ids must not contain, for the error; if this text has a ``#`` (which begins
+            a comment in LETOR text), ids must not have one either.
     """
     if ids is None or ids.dtype.kind != "U":
-        return
-    for name in np.unique(ids).tolist():
-        is_one_word = name.split() == [name]
-        has_refused_mark = "#" in name and "#" in without
-        if not is_one_word or has_refused_mark:
-            raise DataError(f"{noun} '{name}' cannot be written; expected text without {without}")
+        return  # integers are words
+    for text in np.unique(ids).tolist():
+        is_one_word = text.split() == [text]
+        begins_comment = "#" in text and "#" in without
+        if not is_one_word or begins_comment:
+            raise DataError(f"{noun} '{text}' cannot be written; expected text without {without}")

@@ -188,12 +188,13 @@ class RankingData:
     def of_queries(
         cls, X: Any, labels: F32, queries: Queries, **names_and_categories: Any
     ) -> RankingData:
-        """Make data of rows in any order; those of one query are brought together.
+        """Make ranking data from checked arrays whose rows are grouped into queries; scattered rows
+        are brought into the order of the queries.
 
         Args:
-            X, labels: one row per document.
-            queries: which rows belong together.
-            **names_and_categories: feature names, document ids, categories.
+            X, labels: one row per document, in the order of the source.
+            queries: which rows belong to which query.
+            **names_and_categories: `feature_names`, `doc_ids` and `categories`.
         """
         data = cls(X, labels, queries.offsets, queries.qids, **names_and_categories)
         if queries.order is None:
@@ -247,6 +248,7 @@ class RankingData:
         names = self.feature_names or [f"f{number}" for number in range(1, self.n_features + 1)]
         for name, values in zip(names, dense(self.X).T, strict=True):
             if name in self.categories:
+                # pandas writes a missing category as the code -1.
                 codes = np.nan_to_num(values, nan=-1.0).astype(np.int64)
                 values = pandas().Categorical.from_codes(codes, list(self.categories[name]))
             columns[name] = values
@@ -310,7 +312,11 @@ class RankingData:
         )
 
     def _query_positions(self, queries: Any) -> I64:
-        """Return positions of queries, none of them negative, from positions or a mask."""
+        """Return which queries a user asked for as positions of at least 0.
+
+        Args:
+            queries: positions, of which negative ones count from the end, or a boolean mask.
+        """
         positions = flat_numbers("queries", queries, "query")
         if positions.dtype == bool:
             mask = flat_numbers("queries", positions, "query", self.n_queries)
@@ -320,11 +326,12 @@ class RankingData:
                 f"queries: found values of type {positions.dtype}; "
                 "expected positions or a boolean mask"
             )
-        n = self.n_queries
-        is_position = (positions >= -n) & (positions < n)
-        expected = f"a position below {n}, the number of queries"
+        n_queries = self.n_queries
+        is_position = (positions >= -n_queries) & (positions < n_queries)
+        expected = f"a position below {n_queries}, the number of queries"
         check_each("queries", positions, is_position, expected)
-        return (positions % max(1, n)).astype(np.int64)
+        from_start = positions % max(1, n_queries)  # -1 becomes n_queries - 1
+        return from_start.astype(np.int64)
 
     def split(self, fractions: Sequence[float], seed: int = 0) -> list[RankingData]:
         """Divide the queries at random into parts of the given sizes; queries keep their order
@@ -344,7 +351,8 @@ class RankingData:
             raise OptionError(
                 f"fractions: found {list(fractions)}; expected positive numbers that sum to 1"
             )
-        ends = np.rint(np.cumsum(shares) * self.n_queries).astype(np.int64)
+        exact_ends = np.cumsum(shares) * self.n_queries
+        ends = np.rint(exact_ends).astype(np.int64)
         sizes = np.diff(ends, prepend=0)
         if np.any(sizes == 0):
             raise OptionError(
@@ -367,8 +375,9 @@ class RankingData:
                 f"n: found {n!r}; expected from 2 to the {self.n_queries} queries there are"
             )
         positions = np.arange(self.n_queries)
-        for part in np.array_split(self._shuffled_positions(seed), int(n)):
-            test = np.sort(part)
+        shuffled = self._shuffled_positions(seed)
+        for test_part in np.array_split(shuffled, int(n)):
+            test = np.sort(test_part)
             train = np.setdiff1d(positions, test)
             yield self.subset(train), self.subset(test)
 
@@ -396,7 +405,7 @@ class RankingData:
         if repeated not in ("error", "separate"):
             raise OptionError(f"repeated: found {repeated!r}; expected 'error' or 'separate'")
         _check_same_columns(parts)
-        levels = _levels_of_all(parts)
+        levels = _join_levels(parts)
         parts = [part.with_levels(levels, f"parts: part {i}") for i, part in enumerate(parts)]
         qids = joined_ids([part.qids for part in parts])
         if repeated == "error":
@@ -452,22 +461,37 @@ class RankingData:
         """
         if self.categories == levels:
             return self
-        for name in sorted({*levels} ^ {*self.categories}):
-            kinds = ("numbers", "categories") if name in levels else ("categories", "numbers")
-            raise DataError(
-                f"{where}: column '{name}' holds {kinds[0]}; "
-                f"expected {kinds[1]}, as in the training data"
-            )
+        self._check_same_categories(levels, where)
 
         X = self.X.copy()
         for name, new_levels in levels.items():
             code_by_level = {level: code for code, level in enumerate(new_levels)}
-            new_codes = [code_by_level.get(level, np.nan) for level in self.categories[name]]
-            new_codes.append(np.nan)  # the code of a missing value is -1, the last one
+            new_code_of_old = [code_by_level.get(level, np.nan) for level in self.categories[name]]
+            # A missing value gets the old code -1, which picks the last entry.
+            new_code_of_old.append(np.nan)
             column = (self.feature_names or ()).index(name)
             old_codes = np.nan_to_num(X[:, column], nan=-1.0).astype(np.int64)
-            X[:, column] = np.array(new_codes)[old_codes]
+            X[:, column] = np.array(new_code_of_old)[old_codes]
         return replace(self, X=X, categories=levels)
+
+    def _check_same_categories(self, levels: Levels, where: str) -> None:
+        """Raise an error about a column that holds categories here and numbers in the training
+        data, or the other way round.
+
+        Args:
+            levels: the levels of each column of categories of the training data.
+            where: what the error calls the data.
+        """
+        in_only_one = sorted(set(levels) ^ set(self.categories))
+        if not in_only_one:
+            return
+        name = in_only_one[0]
+        here, expected = "categories", "numbers"
+        if name in levels:
+            here, expected = "numbers", "categories"
+        raise DataError(
+            f"{where}: column '{name}' holds {here}; expected {expected}, as in the training data"
+        )
 
     @property
     def document_names(self) -> Array:
@@ -525,23 +549,27 @@ def _check_same_columns(parts: Sequence[RankingData]) -> None:
             )
 
 
-def _levels_of_all(parts: Sequence[RankingData]) -> Levels:
-    """Return the levels that occur in any part, by column, in order of their first part."""
+def _join_levels(parts: Sequence[RankingData]) -> Levels:
+    """Return the levels (distinct values) of each column of categories that any of several data
+    sets has, in the order in which they first appear.
+    """
     levels_by_column = {}
     for column in parts[0].categories:
-        levels: dict[str, None] = {}  # a set that keeps the order
+        levels: dict[str, None] = {}  # its keys are a set that keeps the order
         for part in parts:
-            levels.update(dict.fromkeys(part.categories.get(column, ())))
+            for level in part.categories.get(column, ()):
+                levels[level] = None
         levels_by_column[column] = tuple(levels)
     return levels_by_column
 
 
 def _check_different_queries(qids: Array) -> None:
-    """Raise an error about the first query id that is there twice."""
+    """Raise an error about the first query id that occurs more than once."""
     ids, counts = np.unique(qids, return_counts=True)
     if ids.size < qids.size:
+        first_repeated = ids[counts > 1][0]
         raise DataError(
-            f"parts: qid {ids[counts > 1][0]} is in more than one place; "
+            f"parts: qid {first_repeated} is in more than one place; "
             "expected distinct ids (repeated='separate' keeps both)"
         )
 

@@ -77,23 +77,31 @@ def read(
         "categorical": categorical,
     }
     if file_format == LETOR:
-        _refuse_columns(file, columns)
+        _check_no_columns(file, columns)
         return read_letor(file, **letor_options)
 
     columns |= {"label": label, "qid": qid, "unlabelled": unlabelled}
-    return read_table(file, file_format, separator or _separator_of(file, label, qid), **columns)
+    if not separator:
+        separator = _recognise_separator(file, label, qid)
+    return read_table(file, file_format, separator, **columns)
 
 
 def _check_letor_options(options: dict[str, Any]) -> None:
     """Raise an error about an option that `read_letor` does not have."""
-    names = [*inspect.signature(read_letor).parameters][1:]
+    parameters = inspect.signature(read_letor).parameters
+    names = list(parameters)[1:]  # without the path
     for name in options:
         if name not in names:
             raise unknown("option", name, names)
 
 
-def _refuse_columns(file: Path, columns: dict[str, Any]) -> None:
-    """Raise an error about names of columns for a file that has none."""
+def _check_no_columns(file: Path, columns: dict[str, Any]) -> None:
+    """Raise an error if options name columns for LETOR text, whose columns have no names.
+
+    Args:
+        file: the file, for the error.
+        columns: options that are for tables only, by name.
+    """
     for name, value in columns.items():
         if value:
             raise OptionError(
@@ -118,23 +126,23 @@ def format_of(file: Path, *, label: str = "label", qid: str = "qid") -> str:
     line = first_line(file)
     if line.startswith("{"):
         return JSON_LINES
-    if _separator_in(line, label, qid) is not None:
+    if _find_separator(line, label, qid) is not None:
         return CSV
     return LETOR
 
 
-def _separator_of(file: Path, label: str, qid: str) -> str | None:
-    """Return what separates the columns of a file recognised by its first line; None for one
-    recognised by its name.
+def _recognise_separator(file: Path, label: str, qid: str) -> str | None:
+    """Return the separator that the first line of a CSV file shows; None if the file's name says
+    that it is a table, and so also what separates its columns.
     """
     if format_of_table(file) is not None:
         return None
-    return _separator_in(first_line(file), label, qid)
+    return _find_separator(first_line(file), label, qid)
 
 
-def _separator_in(line: str, label: str, qid: str) -> str | None:
-    """Return what separates the names of columns in a line, None if it does not name the columns of
-    labels and query ids.
+def _find_separator(line: str, label: str, qid: str) -> str | None:
+    """Return the separator (comma, semicolon, tab or bar) that splits a line into names of columns,
+    among them those of labels and query ids; None if none does.
     """
     for separator in SEPARATORS:
         names = [name.strip().strip('"') for name in line.split(separator)]
@@ -161,14 +169,14 @@ def read_scores(path: PathLike) -> F64:
         score = finite_number(line)
         if score is None:
             raise DataError(
-                f"{file}:{row + 1}: found {_no_score(line)}; expected one finite score per line"
+                f"{file}:{row + 1}: found {_content_of(line)}; expected one finite score per line"
             )
         scores[row] = score
     return scores
 
 
-def _no_score(line: str) -> str:
-    """Return what a line holds that is no score."""
+def _content_of(line: str) -> str:
+    """Return in words what a line holds instead of one finite score."""
     words = line.split()
     if not words:
         return "a blank line"

@@ -27,9 +27,8 @@ from tautrank.data.text_source import ending
 from tautrank.errors import DataError, OptionError, counted
 from tautrank.files import PathLike, paths_of
 
-# Numbers in a chunk: dense float32 rows of 32 MiB.
-_CHUNK = 2**23
-_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+_NUMBERS_PER_CHUNK = 2**23  # dense float32 rows of 32 MiB
+_POWER_OF_TWO_BY_UNIT = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 
 @dataclass
@@ -55,7 +54,8 @@ class StreamedRows:
     @property
     def shape(self) -> tuple[int, int]:
         """Number of documents and of features."""
-        return sum(last - first for _, first, last in self.pieces), self.width
+        n_documents = sum(end - first for _path, first, end in self.pieces)
+        return n_documents, self.width
 
     def chunks(self, n_jobs: int | None = None) -> Iterator[Array]:
         """Read all rows in order, some at a time.
@@ -63,54 +63,63 @@ class StreamedRows:
         Args:
             n_jobs: threads that parse text.
         """
-        n_rows = max(1, _CHUNK // max(1, self.width))
-        for path, first, last in self.pieces:
-            yield from self._rows_of_file(path, first, last, self._chunks_of(path, n_rows, n_jobs))
+        rows_per_chunk = max(1, _NUMBERS_PER_CHUNK // max(1, self.width))
+        for path, first, end in self.pieces:
+            chunks = self._read_in_chunks(path, rows_per_chunk, n_jobs)
+            yield from self._cut_rows(path, first, end, chunks)
 
-    def _chunks_of(self, path: str, n_rows: int, n_jobs: int | None) -> Iterator[Array]:
-        """Read all rows of a file, about so many at a time."""
+    def _read_in_chunks(
+        self, path: str, rows_per_chunk: int, n_jobs: int | None
+    ) -> Iterator[Array]:
+        """Yield the features of all rows of a file, about `rows_per_chunk` rows at a time."""
         file = Path(path)
         if format_of_table(file) in IN_CHUNKS:
-            return table_chunks(file, self.names or (), n_rows)
+            return table_chunks(file, self.names or (), rows_per_chunk)
         options = {**self.options, "n_features": self.width, "sparse": False}
-        return letor_chunks(file, LetorOptions(**options), job_count(n_jobs), n_rows)
+        return letor_chunks(file, LetorOptions(**options), job_count(n_jobs), rows_per_chunk)
 
-    def _rows_of_file(
-        self, path: str, first: int, last: int, chunks: Iterator[Array]
+    def _cut_rows(
+        self, path: str, first: int, end: int, chunks: Iterator[Array]
     ) -> Iterator[Array]:
-        """Yield a range of the rows of a file.
+        """Yield the rows `first` to `end - 1` of a file, from chunks that hold all of its rows.
 
         Args:
-            path: the file.
+            path: the file, for an error if it has become shorter.
             first: the first row to yield.
-            last: the row after the last one to yield.
-            chunks: all rows of the file.
+            end: the row after the last one to yield.
+            chunks: all rows of the file, in order.
         """
         n_read = 0
         for chunk in chunks:
-            rows = chunk[max(0, first - n_read) : max(0, last - n_read)]
+            # A row of the file minus the rows read before is a row of the chunk.
+            start_in_chunk = max(0, first - n_read)
+            end_in_chunk = max(0, end - n_read)
+            rows = chunk[start_in_chunk:end_in_chunk]
             n_read += len(chunk)
             if len(rows):
                 yield rows
-            if n_read >= last:
+            if n_read >= end:
                 return
         raise DataError(
-            f"{path}: found {counted(n_read, 'document')}; expected {last}, as there were before"
+            f"{path}: found {counted(n_read, 'document')}; expected {end}, as there were before"
         )
 
     def take(self, rows: I64, n_jobs: int | None = None) -> Array:
-        """Return some rows.
+        """Return the features of some rows as one array, by one pass over the files.
 
         Args:
-            rows: their numbers, ascending.
+            rows: numbers of the rows, ascending.
             n_jobs: threads that parse text.
         """
-        parts = [np.empty((0, self.width), np.float32)]
+        no_rows = np.empty((0, self.width), np.float32)
+        parts = [no_rows]
         n_read = 0
         for chunk in self.chunks(n_jobs):
-            first, last = np.searchsorted(rows, (n_read, n_read + len(chunk)))
-            parts.append(chunk[rows[first:last] - n_read])
-            n_read += len(chunk)
+            n_read_after = n_read + len(chunk)
+            first, end = np.searchsorted(rows, (n_read, n_read_after))
+            rows_in_chunk = rows[first:end] - n_read
+            parts.append(chunk[rows_in_chunk])
+            n_read = n_read_after
         return np.concatenate(parts)
 
     def read(self) -> Array:
@@ -118,23 +127,30 @@ class StreamedRows:
         return np.concatenate([np.empty((0, self.width), np.float32), *self.chunks()])
 
     def __getitem__(self, key: Any) -> StreamedRows:
-        if isinstance(key, tuple) and self.names is not None:  # columns in another order
-            names = tuple(self.names[column] for column in key[1])
+        """Return a range of rows (``X[10:20]``), or some columns of tables (``X[:, [2, 0]]``).
+
+        Nothing is read: the result names other pieces of the files, or other columns.
+        """
+        if isinstance(key, tuple) and self.names is not None:
+            _all_rows, columns = key
+            names = tuple(self.names[column] for column in columns)
             return replace(self, names=names, width=len(names))
         if not isinstance(key, slice):
             raise OptionError(
                 "queries: data in files is read in order; "
                 "expected a range of queries, or data in memory"
             )
-        start, stop, _ = key.indices(self.shape[0])
+        n_rows, _n_columns = self.shape
+        start, stop, _step = key.indices(n_rows)
         pieces = []
         n_before = 0  # rows of the pieces before this one
-        for path, first, last in self.pieces:
+        for path, first, end in self.pieces:
+            # Row r of all rows is row `first + r - n_before` of this piece's file.
             first_kept = max(first, first + start - n_before)
-            last_kept = min(last, first + stop - n_before)
-            if first_kept < last_kept:
-                pieces.append((path, first_kept, last_kept))
-            n_before += last - first
+            end_kept = min(end, first + stop - n_before)
+            if first_kept < end_kept:
+                pieces.append((path, first_kept, end_kept))
+            n_before += end - first
         return replace(self, pieces=tuple(pieces))
 
     def copy(self) -> StreamedRows:
@@ -187,7 +203,7 @@ def read_streamed(
 
 
 def n_bytes(memory: Any) -> int:
-    """Return a size in bytes.
+    """Return the number of bytes that a memory size such as ``"3G"`` means.
 
     Args:
         memory: a number of bytes, or text such as ``3G``, ``1.5G`` or ``500M``, in units of 1024.
@@ -198,25 +214,28 @@ def n_bytes(memory: Any) -> int:
     size = re.fullmatch(r"(\d+\.?\d*) *([KMGT]?)(i?B)?", str(memory).strip(), re.I)
     if size is None:
         raise OptionError(f"memory: found '{memory}'; expected a size such as 3G or 500M")
-    number, unit, _ = size.groups()
-    return int(float(number) * 2 ** _UNITS[unit.upper()])
+    number, unit = size[1], size[2].upper()
+    bytes_per_unit = 2 ** _POWER_OF_TWO_BY_UNIT[unit]
+    return int(float(number) * bytes_per_unit)
 
 
 def files_of(paths: PathLike | Sequence[PathLike]) -> list[str]:
-    """Return the files that paths and patterns name, each pattern's in the order of their names.
+    """Return all files that paths and patterns (``part-*.txt``) name, after checking that each has
+    a format that can be read in chunks.
 
     Args:
-        paths: one or several.
+        paths: one or several; the files of a pattern are sorted by name.
     """
     files: list[str] = []
     for path in paths_of(paths):
         files += _matching_files(str(path))
     for file in files:
-        file_format = format_of_table(Path(file))
-        if file_format is not None and file_format not in IN_CHUNKS:
-            kind = ending(Path(file)).removeprefix(".").upper()
+        table_format = format_of_table(Path(file))
+        is_text = table_format is None
+        if not is_text and table_format not in IN_CHUNKS:
+            extension = ending(Path(file)).removeprefix(".").upper()
             raise DataError(
-                f"{file}: {kind} is not read in chunks; expected Parquet, Arrow or LETOR text"
+                f"{file}: {extension} is not read in chunks; expected Parquet, Arrow or LETOR text"
             )
     return files
 
@@ -232,14 +251,15 @@ def _matching_files(path: str) -> list[str]:
 
 
 def scan(path: str, options: Mapping[str, Any]) -> ParsedArrays:
-    """Read a file once, all but its features.
+    """Read labels, query ids and the number of columns of a file, but not its features.
 
     Args:
-        path: the file.
-        options: options of its reader.
+        path: LETOR text, or a Parquet or Arrow file; its queries must not be scattered.
+        options: options of `read_letor` or of `read_parquet`.
     """
     file = Path(path)
     if format_of_table(file) in IN_CHUNKS:
+        # Scattered queries are an error here: the reader's warning would say they are gathered.
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".* scattered ")
             table = scan_table(file, **options)
@@ -264,12 +284,14 @@ def joined(
     options: Mapping[str, Any],
     memory: int | None = None,
 ) -> RankingData:
-    """Return the data of files, one after the other; a query may go on from one file to the next.
+    """Return several scanned files as one data set whose features stay in the files.
+
+    A query may go on from one file to the next.
 
     Args:
-        scans: what each file holds.
-        files: their paths.
-        options: options of the readers.
+        scans: the labels and query ids of each file, as `scan` returns them.
+        files: paths of the files.
+        options: options with which the features of text are read later.
         memory: bytes that a training may use.
     """
     for parsed, file in zip(scans, files, strict=True):
@@ -279,11 +301,12 @@ def joined(
 
     names = scans[0].names
     is_text = not names
+    pieces = []
+    for file, parsed in zip(files, scans, strict=True):
+        n_rows = parsed.labels.size
+        pieces.append((os.path.abspath(file), 0, n_rows))
     rows = StreamedRows(
-        pieces=tuple(
-            (os.path.abspath(file), 0, parsed.labels.size)
-            for file, parsed in zip(files, scans, strict=True)
-        ),
+        pieces=tuple(pieces),
         width=max(parsed.width for parsed in scans),
         names=names,
         options=options if is_text else {},
@@ -308,10 +331,10 @@ def _check_same_columns(
         )
     if parsed.names == first.names:
         return
-    in_one = sorted(set(parsed.names or ()) ^ set(first.names or ()))
+    in_only_one = sorted(set(parsed.names or ()) ^ set(first.names or ()))
     difference = "the same columns in another order"
-    if in_one:
-        difference = f"column '{in_one[0]}' in only one of the two"
+    if in_only_one:
+        difference = f"column '{in_only_one[0]}' in only one of the two"
     raise DataError(
         f"{file}: found {difference}, this file and {first_file}; "
         "expected the same columns in all files"
@@ -319,20 +342,22 @@ def _check_same_columns(
 
 
 def _check_adjacent(where: str, queries: Queries) -> None:
-    """Raise an error about queries whose rows are scattered.
+    """Raise an error that lists the queries whose documents do not stand next to each other.
 
     Args:
-        where: what has the rows, for the error.
-        queries: the queries.
+        where: name of the file or files, for the error.
+        queries: the queries, gathered: `order` has the row in the file of each gathered document.
     """
     if queries.order is None:
         return
     query_of_row = query_of(queries.offsets)
-    is_same_query = np.diff(query_of_row) == 0
-    is_gap = is_same_query & (np.diff(queries.order) != 1)
-    if not is_gap.any():
+    continues_query = np.diff(query_of_row) == 0
+    follows_in_file = np.diff(queries.order) == 1
+    is_after_gap = continues_query & ~follows_in_file
+    if not is_after_gap.any():
         return
-    scattered = queries.qids[np.unique(query_of_row[1:][is_gap])]
+    scattered_queries = np.unique(query_of_row[1:][is_after_gap])
+    scattered = queries.qids[scattered_queries]
     listed = ", ".join(str(qid) for qid in scattered[:5])
     if scattered.size > 5:
         listed += ", ..."

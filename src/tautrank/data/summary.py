@@ -12,6 +12,7 @@ from tautrank.arrays import F32, I64, Array, query_of
 from tautrank.tables import Table
 
 _MOST_LABELS_LISTED = 20
+_ENTRIES_PER_PIECE = 2**22
 
 
 @dataclass(frozen=True)
@@ -109,19 +110,21 @@ class DataSummary:
 
 
 def summarise(X: Any, labels: F32, offsets: I64) -> DataSummary:
-    """Count what :class:`DataSummary` lists, by passes over the features and a sort of hashes of
-    their rows.
+    """Return the summary statistics of a data set: sizes, labels, list lengths, and irregularities
+    such as duplicate rows and constant features.
 
     Args:
         X: the features, dense or CSR.
         labels: one per document.
         offsets: ``n_queries + 1`` positions: where the documents of each query begin.
     """
-    highest, lowest = _extreme_labels(labels, offsets)
+    highest_labels, lowest_labels = _extreme_labels(labels, offsets)
     duplicate_rows, contradicting_rows = _duplicates(X, labels, offsets)
     is_dense = isinstance(X, np.ndarray)
     stored = X if is_dense else X.data
-    n_missing = sum(int(np.isnan(piece).sum()) for piece in _pieces(stored))
+    n_missing = 0
+    for piece in _split_in_pieces(stored):
+        n_missing += int(np.isnan(piece).sum())
     n_documents, n_features = X.shape
     n_entries = max(1, n_documents * n_features)
     return DataSummary(
@@ -131,8 +134,8 @@ def summarise(X: Any, labels: F32, offsets: I64) -> DataSummary:
         labels=_label_counts(labels),
         label_range=_label_range(labels),
         list_length=_list_lengths(offsets),
-        empty_queries=int(np.count_nonzero(highest == 0)),
-        constant_queries=int(np.count_nonzero(highest == lowest)),
+        empty_queries=int(np.count_nonzero(highest_labels == 0)),
+        constant_queries=int(np.count_nonzero(highest_labels == lowest_labels)),
         duplicate_rows=duplicate_rows,
         contradicting_rows=contradicting_rows,
         missing_values=n_missing,
@@ -167,21 +170,28 @@ def _list_lengths(offsets: I64) -> tuple[int, float, float, int]:
 
 
 def _extreme_labels(labels: F32, offsets: I64) -> tuple[Array, Array]:
-    """Return the highest and the lowest label of each query, 0 where a query has no documents."""
-    starts = offsets[:-1]
+    """Return the highest and the lowest label of each query, 0 where a query has no documents.
+
+    Args:
+        labels: one per document, the documents of a query adjacent.
+        offsets: where the documents of each query begin, and the number of documents at the end.
+    """
+    n_queries = offsets.size - 1
     has_documents = np.diff(offsets) > 0
-    highest = np.zeros(starts.size)
-    lowest = np.zeros(starts.size)
-    highest[has_documents] = np.maximum.reduceat(labels, starts[has_documents])
-    lowest[has_documents] = np.minimum.reduceat(labels, starts[has_documents])
+    starts = offsets[:-1][has_documents]
+    highest = np.zeros(n_queries)
+    lowest = np.zeros(n_queries)
+    highest[has_documents] = np.maximum.reduceat(labels, starts)
+    lowest[has_documents] = np.minimum.reduceat(labels, starts)
     return highest, lowest
 
 
-def _pieces(X: Array) -> list[Array]:
-    """Cut an array into ranges of rows of about four million entries, so that temporaries stay
-    small beside it.
+def _split_in_pieces(X: Array) -> list[Array]:
+    """Split an array by rows into pieces of about four million entries, so that temporary arrays
+    stay small compared with it.
     """
-    return np.array_split(X, X.size // 2**22 + 1)
+    n_pieces = X.size // _ENTRIES_PER_PIECE + 1
+    return np.array_split(X, n_pieces)
 
 
 def _constant_features(X: Any) -> int:
@@ -189,8 +199,10 @@ def _constant_features(X: Any) -> int:
     n_documents, n_features = X.shape
     if n_documents == 0:
         return int(n_features)
-    highest, lowest = X.max(axis=0), X.min(axis=0)
+    highest = X.max(axis=0)
+    lowest = X.min(axis=0)
     if isinstance(X, np.ndarray):
+        # fmax leaves NaN out: it is NaN only where a column has nothing else.
         is_all_missing = np.isnan(np.fmax.reduce(X, axis=0))
         is_constant = (highest == lowest) | is_all_missing
     else:
@@ -199,28 +211,35 @@ def _constant_features(X: Any) -> int:
 
 
 def _row_hashes(X: Any) -> npt.NDArray[np.uint64]:
-    """Return two 64-bit hashes per row from the bits of its entries, so that other rows have other
-    hashes.
+    """Return two 64-bit hashes per row: equal rows have equal hashes, different rows almost surely
+    different ones.
+
+    A hash is a sum over the columns, modulo 2^64: the bits of an entry times a random odd weight.
+    Zeros add nothing, so dense and CSR rows have the same hashes.
     """
     rng = np.random.default_rng(0)
     weights = rng.integers(2**64, size=(X.shape[1], 2), dtype=np.uint64)
     weights |= np.uint64(1)  # odd, so that no bit of an entry is lost
     if isinstance(X, np.ndarray):
-        return np.concatenate([_bits(piece) @ weights for piece in _pieces(X)])
-    bits = type(X)((_bits(X.data), X.indices, X.indptr), X.shape)
+        hashes_of_pieces = [_bits(piece) @ weights for piece in _split_in_pieces(X)]
+        return np.concatenate(hashes_of_pieces)
+    csr_matrix = type(X)
+    bits = csr_matrix((_bits(X.data), X.indices, X.indptr), X.shape)
     return np.asarray(bits @ weights)
 
 
 def _bits(values: Array) -> npt.NDArray[np.uint64]:
-    """Return the bits of floats as whole numbers."""
-    positive = values + np.float32(0)  # makes -0 and 0 the same bits
-    kind = np.uint32 if values.itemsize == 4 else np.uint64
-    return positive.view(kind).astype(np.uint64)
+    """Return the bit patterns of float32 or float64 numbers as whole numbers; -0 counts as 0."""
+    without_negative_zeros = values + np.float32(0)
+    integer_of_same_size = np.uint32 if values.itemsize == 4 else np.uint64
+    return without_negative_zeros.view(integer_of_same_size).astype(np.uint64)
 
 
 def _duplicates(X: Any, labels: F32, offsets: I64) -> tuple[int, int]:
-    """Count documents equal to an earlier one of their query, and those among them with another
-    label.
+    """Return two counts: documents with the same features as an earlier document of their query,
+    and those of them whose label differs from that of the first such document.
+
+    Rows are compared by query and hash: sorted by both, duplicates stand next to each other.
     """
     n_documents, n_features = X.shape
     if n_documents == 0 or n_features == 0:
@@ -229,11 +248,14 @@ def _duplicates(X: Any, labels: F32, offsets: I64) -> tuple[int, int]:
     queries = query_of(offsets).astype(np.uint64)
     keys = np.column_stack([queries, _row_hashes(X)])
     order = np.lexsort(keys.T)  # stable: earlier documents come first among equals
-    ordered = keys[order]
-    equals_last = (ordered[1:] == ordered[:-1]).all(axis=1)
-    is_duplicate = np.append(False, equals_last)
+    sorted_keys = keys[order]
+    equals_previous = (sorted_keys[1:] == sorted_keys[:-1]).all(axis=1)
+    is_duplicate = np.append(False, equals_previous)
 
-    run_start = np.where(is_duplicate, 0, np.arange(n_documents))
-    first_of_run = order[np.maximum.accumulate(run_start)]
-    has_other_label = labels[first_of_run] != labels[order]
+    # The running maximum carries the position of the first of equal rows to its duplicates.
+    positions = np.arange(n_documents)
+    own_position_if_first = np.where(is_duplicate, 0, positions)
+    position_of_first = np.maximum.accumulate(own_position_if_first)
+    first_document = order[position_of_first]
+    has_other_label = labels[first_document] != labels[order]
     return int(is_duplicate.sum()), int((is_duplicate & has_other_label).sum())

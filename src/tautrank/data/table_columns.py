@@ -45,16 +45,16 @@ class TableColumns:
     where: str
 
     def check(self, frame: Frame) -> None:
-        """Raise an error about a column that the table does not have, or an id or label that is
-        missing.
+        """Raise an error about a named column that the table does not have, a table without rows,
+        or an empty cell among labels and ids.
         """
-        name_by_role = self._name_by_role(frame)
-        names = list(name_by_role.items())
-        names += [("features", name) for name in self.features or ()]
-        names += [("categorical", name) for name in self.categorical]
+        name_by_role = self._column_by_role(frame)
+        expected_columns = list(name_by_role.items())
+        expected_columns += [("features", name) for name in self.features or ()]
+        expected_columns += [("categorical", name) for name in self.categorical]
         if not self.unlabelled:
-            names += [("drop", name) for name in self.drop]
-        for role, name in names:
+            expected_columns += [("drop", name) for name in self.drop]
+        for role, name in expected_columns:
             if name not in frame.columns:
                 raise DataError(f"{self.where}: {role}: {unknown('column', name, frame.columns)}")
 
@@ -68,22 +68,23 @@ class TableColumns:
                     f"expected {_VALUE_OF_ROLE[role]} in every row"
                 )
 
-    def _name_by_role(self, frame: Frame) -> dict[str, str]:
-        """Return the columns that are no features, by what they hold."""
-        names = {}
+    def _column_by_role(self, frame: Frame) -> dict[str, str]:
+        """Return the names of the columns of labels, query ids and document ids, by role."""
+        column_by_role = {}
         if self._has_labels(frame):
-            names["label"] = self.label
-        names["qid"] = self.qid
+            column_by_role["label"] = self.label
+        column_by_role["qid"] = self.qid
         if self.doc_id is not None:
-            names["doc_id"] = self.doc_id
-        return names
+            column_by_role["doc_id"] = self.doc_id
+        return column_by_role
 
     def _has_labels(self, frame: Frame) -> bool:
+        """Return whether labels are required, or there all the same."""
         return not self.unlabelled or self.label in frame.columns
 
     def feature_names(self, frame: Frame) -> list[str]:
-        """Return the columns of features; a warning names those of text or dates, which are left
-        out.
+        """Return the names of the feature columns: those the user named, or else all other columns
+        of numbers or categories; raise an error if there are none.
         """
         if self.features is not None:
             names = list(self.features)
@@ -97,6 +98,9 @@ class TableColumns:
         return names
 
     def _columns_of_numbers(self, frame: Frame) -> list[str]:
+        """Return the columns of numbers or categories that hold no labels or ids; a warning names
+        columns of text or dates, which are left out.
+        """
         no_features = {self.label, self.qid, self.doc_id, *self.drop}
         names = []
         left_out = []
@@ -109,11 +113,11 @@ class TableColumns:
                 left_out.append(f"'{name}'")
         if left_out:
             # Reported for the caller of `from_frame`, or of `read_csv` and the like.
-            depth = 4 if self.where == "frame" else 5
+            calls_between = 4 if self.where == "frame" else 5
             warnings.warn(
                 f"{self.where}: left out {', '.join(left_out)}, without numbers",
                 TautrankWarning,
-                stacklevel=depth,
+                stacklevel=calls_between,
             )
         return names
 
@@ -127,7 +131,9 @@ class TableColumns:
         return checked_labels(numbers, n_rows, name)
 
     def queries(self, frame: Frame) -> Queries:
-        """Return which rows belong together; a warning says so if they are scattered."""
+        """Return the rows of the table grouped into queries by the column of query ids; a warning
+        says so if the rows of a query are scattered.
+        """
         ids = frame.get_column(self.qid).to_native()
         return checked_queries(len(frame), None, ids, None, of="X", where=self.where)
 

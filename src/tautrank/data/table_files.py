@@ -33,15 +33,16 @@ FORMATS = {
 IN_CHUNKS = (PARQUET, ARROW)
 """The formats whose features can be read some rows at a time."""
 
-# Modules and functions of PyArrow.
-_READERS = {
+# The module of PyArrow and its function that read a format.
+_PYARROW_READERS = {
     PARQUET: ("parquet", "read_table"),
     ARROW: ("feather", "read_table"),
     JSON_LINES: ("json", "read_json"),
 }
-_FIRST_BYTES = {b"PAR1": PARQUET, b"ARROW1": ARROW}
+_FORMAT_BY_FIRST_BYTES = {b"PAR1": PARQUET, b"ARROW1": ARROW}
 _ROWS_AT_ONCE = 2**20
 SEPARATORS = {",": "commas", ";": "';'", "\t": "tabs", "|": "'|'"}
+"""What errors call the separators of columns in CSV."""
 
 
 def read_parquet(path: PathLike, **columns: Any) -> RankingData:
@@ -60,7 +61,7 @@ def read_parquet(path: PathLike, **columns: Any) -> RankingData:
     """
     file = path_of(path)
     file_format = format_of_table(file)
-    if file_format not in _READERS:
+    if file_format not in _PYARROW_READERS:
         file_format = PARQUET
     return read_table(file, file_format, **columns)
 
@@ -91,7 +92,7 @@ def format_of_table(file: Path) -> str | None:
     if file.is_file():
         with file.open("rb") as opened:
             start = opened.read(6)
-    for first_bytes, file_format in _FIRST_BYTES.items():
+    for first_bytes, file_format in _FORMAT_BY_FIRST_BYTES.items():
         if start.startswith(first_bytes):
             return file_format
     return FORMATS.get(ending(file))
@@ -100,29 +101,31 @@ def format_of_table(file: Path) -> str | None:
 def read_table(
     file: Path, file_format: str, separator: str | None = None, **columns: Any
 ) -> RankingData:
-    """Read ranking data from a table.
+    """Read ranking data from a table file of a known format, with PyArrow or pandas.
 
     Args:
         file: the file.
         file_format: its format, such as `CSV`.
-        separator: what separates the columns of CSV; default by the file's name.
+        separator: what separates the columns of CSV; default a tab for ``.tsv``, else a comma.
         **columns: as in `read_parquet`.
     """
     if file_format == CSV:
-        separator = separator or ("\t" if ending(file) == ".tsv" else ",")
-        table = _opened_table(file, _csv_reader(separator), separator)
+        default_separator = "\t" if ending(file) == ".tsv" else ","
+        separator = separator or default_separator
+        table = _read_checked(file, _csv_reader(separator), separator)
     else:
-        module, function = _READERS[file_format]
-        table = _opened_table(file, getattr(_pyarrow(f"pyarrow.{module}"), function))
+        module_name, function_name = _PYARROW_READERS[file_format]
+        module = _import_pyarrow(f"pyarrow.{module_name}")
+        table = _read_checked(file, getattr(module, function_name))
     return RankingData.from_frame(table, where=str(file), **columns)
 
 
 def _csv_reader(separator: str) -> Callable[[str], Any]:
-    """Return the function of PyArrow, or else of pandas, that reads CSV."""
+    """Return a function that reads CSV: of PyArrow or, if that is not installed, of pandas."""
     if len(separator) != 1:
         raise OptionError(f"separator: found '{separator}'; expected one character")
     try:
-        csv = _pyarrow("pyarrow.csv")
+        csv = _import_pyarrow("pyarrow.csv")
     except MissingDependencyError:
         pandas = require("pandas", "reading CSV needs PyArrow or pandas", "parquet")
         return functools.partial(pandas.read_csv, sep=separator)
@@ -130,62 +133,73 @@ def _csv_reader(separator: str) -> Callable[[str], Any]:
     return functools.partial(csv.read_csv, parse_options=options)
 
 
-def _pyarrow(module: str) -> Any:
+def _import_pyarrow(module: str) -> Any:
+    """Import a module of PyArrow; without PyArrow, raise an error that says how to install it."""
     return require(module, "reading Parquet, Arrow or JSON lines needs PyArrow", "parquet")
 
 
-def _opened_table(file: Path, read: Callable[[str], Any], separator: str = ",") -> Any:
-    """Return what a reader makes of a file, after checking the names of the columns.
+def _read_checked(file: Path, read: Callable[[str], Any], separator: str = ",") -> Any:
+    """Read or open a table file by a function of PyArrow or pandas, and check the names of its
+    columns; errors of these libraries become one sentence.
 
     Args:
         file: the file.
-        read: function that takes its path.
+        read: function of PyArrow or pandas that takes a path and returns a table, or an open file.
         separator: what separates the columns of CSV.
     """
     require_files(file)
     try:
         table = read(str(file))
     except (ValueError, NotImplementedError, OSError) as error:
-        # PyArrow's and pandas' own errors are such.
-        reason = str(error).splitlines()[0]
-        raise DataError(f"{file}: cannot be read as a table ({reason})") from None
-    # Of a file that is read in chunks only the schema is known.
-    header = table if hasattr(table, "columns") else _schema(table).empty_table()
-    _check_header(file, as_frame(header, str(file)).columns, separator)
+        # PyArrow's and pandas' own errors are subclasses of these.
+        first_line = str(error).splitlines()[0]
+        raise DataError(f"{file}: cannot be read as a table ({first_line})") from None
+    is_read = hasattr(table, "columns")
+    # A file that was only opened, to be read in chunks, has a schema: the names of its columns.
+    header = table if is_read else _schema(table).empty_table()
+    column_names = as_frame(header, str(file)).columns
+    _check_header(file, column_names, separator)
     return table
 
 
 def scan_table(path: Path, **columns: Any) -> RankingData:
-    """Read all of a Parquet or Arrow file but its features; their names are there, and the first
-    column of them.
+    """Read the labels and query ids of a Parquet or Arrow file whose features are read later.
+
+    The result has the names of all features, but only the first feature column as `X`.
 
     Args:
         path: the file.
         **columns: as in `read_parquet`.
     """
-    file = _opened(path)
-    names = _names_of_features(file, path, columns)
+    file = _open_for_chunks(path)
+    feature_names = _read_feature_names(file, path, columns)
 
-    # All rows of the first feature alone: features are read later.
-    label, qid = columns.get("label", "label"), columns.get("qid", "qid")
-    to_read = [name for name in (label, qid, names[0]) if name in _schema(file).names]
-    columns |= {"features": names[:1], "drop": ()}
-    table = _pyarrow("pyarrow").Table.from_batches(_batches(file, to_read, _ROWS_AT_ONCE))
+    label = columns.get("label", "label")
+    qid = columns.get("qid", "qid")
+    first_feature = feature_names[0]
+    names_in_file = _schema(file).names
+    names_to_read = [name for name in (label, qid, first_feature) if name in names_in_file]
+    batches = _batches(file, names_to_read, _ROWS_AT_ONCE)
+    table = _import_pyarrow("pyarrow").Table.from_batches(batches)
+
+    columns |= {"features": (first_feature,), "drop": ()}
     data = RankingData.from_frame(table, where=str(path), **columns)
-    return replace(data, feature_names=names)
+    return replace(data, feature_names=feature_names)
 
 
-def _names_of_features(file: Any, path: Path, columns: dict[str, Any]) -> tuple[str, ...]:
-    """Return the names of the features of a Parquet or Arrow file, found in its first row.
+def _read_feature_names(file: Any, path: Path, columns: dict[str, Any]) -> tuple[str, ...]:
+    """Return the names of the feature columns of a Parquet or Arrow file, by reading its first row
+    as ranking data; raise an error about a column of categories.
 
     Args:
         file: the opened file.
         path: its path, for errors.
-        columns: as in `read_parquet`.
+        columns: arguments that say which columns hold what, as in `read_parquet`.
     """
     schema = _schema(file)
-    first_row = list(itertools.islice(_batches(file, schema.names, 1), 1))
-    table = _pyarrow("pyarrow").Table.from_batches(first_row, schema)
+    batches_of_one_row = _batches(file, schema.names, 1)
+    first_row = list(itertools.islice(batches_of_one_row, 1))
+    table = _import_pyarrow("pyarrow").Table.from_batches(first_row, schema)
     data = RankingData.from_frame(table, where=str(path), **columns)
     if data.categories:
         raise DataError(
@@ -196,24 +210,27 @@ def _names_of_features(file: Any, path: Path, columns: dict[str, Any]) -> tuple[
 
 
 def table_chunks(path: Path, names: Sequence[str], rows: int) -> Iterator[Array]:
-    """Yield the features of a Parquet or Arrow file in order.
+    """Yield the features of a Parquet or Arrow file in order, as matrices of at most `rows` rows.
 
     Args:
         path: the file.
-        names: names of the columns.
-        rows: number of rows to yield at a time, at most.
+        names: names of the feature columns.
+        rows: largest number of rows of a matrix.
     """
-    Table = _pyarrow("pyarrow").Table
-    for batch in _batches(_opened(path), list(names), rows):
-        yield checked_features(Table.from_batches([batch])).X
+    Table = _import_pyarrow("pyarrow").Table
+    file = _open_for_chunks(path)
+    for batch in _batches(file, list(names), rows):
+        table = Table.from_batches([batch])
+        yield checked_features(table).X
 
 
-def _opened(path: Path) -> Any:
+def _open_for_chunks(path: Path) -> Any:
     """Open a Parquet or Arrow file, to be read some rows at a time."""
     if format_of_table(path) == ARROW:
-        return _opened_table(path, _pyarrow("pyarrow.ipc").open_file)
-    parquet_file = _pyarrow("pyarrow.parquet").ParquetFile
-    return _opened_table(path, functools.partial(parquet_file, pre_buffer=False))
+        return _read_checked(path, _import_pyarrow("pyarrow.ipc").open_file)
+    parquet_file = _import_pyarrow("pyarrow.parquet").ParquetFile
+    open_unbuffered = functools.partial(parquet_file, pre_buffer=False)
+    return _read_checked(path, open_unbuffered)
 
 
 def _schema(file: Any) -> Any:
@@ -222,14 +239,19 @@ def _schema(file: Any) -> Any:
 
 
 def _batches(file: Any, columns: list[str], rows: int) -> Iterator[Any]:
-    """Yield some columns of a Parquet or Arrow file, at most so many rows at a time."""
-    for part in _parts_of_file(file, columns, rows):
-        for start in range(0, part.num_rows, rows):
-            yield part.select(columns).slice(start, rows)
+    """Yield some columns of an opened Parquet or Arrow file as record batches of at most `rows`
+    rows; the file's own batches may be larger.
+    """
+    for stored_batch in _stored_batches(file, columns, rows):
+        selected = stored_batch.select(columns)
+        for start in range(0, stored_batch.num_rows, rows):
+            yield selected.slice(start, rows)
 
 
-def _parts_of_file(file: Any, columns: list[str], rows: int) -> Iterator[Any]:
-    """Yield the record batches of an Arrow file, or those of each row group of a Parquet file."""
+def _stored_batches(file: Any, columns: list[str], rows: int) -> Iterator[Any]:
+    """Yield the record batches of an Arrow file, which have all columns, or those of each row group
+    of a Parquet file.
+    """
     is_arrow = hasattr(file, "get_batch")
     if is_arrow:
         for number in range(file.num_record_batches):
@@ -241,11 +263,19 @@ def _parts_of_file(file: Any, columns: list[str], rows: int) -> Iterator[Any]:
 
 
 def _check_header(file: Path, names: Sequence[str], separator: str) -> None:
-    """Raise an error if the first line cannot be the names of columns."""
-    for mark, separators in SEPARATORS.items():
-        if len(names) == 1 and mark in names[0] and mark != separator:
+    """Raise an error if the names of a table's columns show that another separator was meant, that
+    the first line holds numbers, or that a column has no name.
+
+    Args:
+        file: the table's file, for errors.
+        names: names of the columns as they were read.
+        separator: what was taken as the separator of the columns of CSV.
+    """
+    for possible_separator, plural in SEPARATORS.items():
+        is_separator_missed = len(names) == 1 and possible_separator in names[0]
+        if is_separator_missed and possible_separator != separator:
             raise DataError(
-                f"{file}: found columns separated by {separators}; expected {SEPARATORS[separator]}"
+                f"{file}: found columns separated by {plural}; expected {SEPARATORS[separator]}"
             )
     if names and all(finite_number(name) is not None for name in names):
         raise DataError(

@@ -28,6 +28,7 @@ _UNREADABLE = {
     b"\xff\xfe": "UTF-16 text; expected UTF-8 or ASCII",
     b"\xfe\xff": "UTF-16 text; expected UTF-8 or ASCII",
 }
+_LONGEST_FIRST_BYTES = 6
 _BOM = b"\xef\xbb\xbf"
 LONGEST_LINE = 256 * 2**20
 _COMPRESSED: dict[bytes, tuple[str, Callable[[BinaryIO], Any]]] = {
@@ -44,8 +45,11 @@ def ending(path: Path) -> str:
     >>> ending(Path("train.CSV.gz"))
     '.csv'
     """
-    endings = [suffix.lower() for suffix in path.suffixes]
-    return next((suffix for suffix in reversed(endings) if suffix not in COMPRESSED_ENDINGS), "")
+    for suffix in reversed(path.suffixes):
+        suffix_in_lower_case = suffix.lower()
+        if suffix_in_lower_case not in COMPRESSED_ENDINGS:
+            return suffix_in_lower_case
+    return ""
 
 
 class TextSource:
@@ -54,12 +58,17 @@ class TextSource:
     """
 
     def __init__(self, path: Path) -> None:
+        """Open a file; its first bytes, not its name, say how it is compressed.
+
+        Args:
+            path: the file; one that cannot be text, such as a zip archive, is an error.
+        """
         self.path = path
         try:
-            self._raw = _opened(path)
-            self._start = self._raw.read(6)
+            self._raw = _open_file_or_pipe(path)
+            self._start = self._raw.read(_LONGEST_FIRST_BYTES)
         except OSError as error:
-            raise DataError(f"{path}: {_reason(error)}") from None
+            raise DataError(f"{path}: {_reason_in_words(error)}") from None
         for first_bytes, content in _UNREADABLE.items():
             if self._start.startswith(first_bytes):
                 self._raw.close()
@@ -69,13 +78,14 @@ class TextSource:
         for first_bytes, (name, opener) in _COMPRESSED.items():
             if self._start.startswith(first_bytes):
                 self._compression = name
-                self._stream = opener(self._rewound())
+                self._stream = opener(self._rewind())
                 return
         if self._raw.seekable():
-            self._rewound()
+            self._rewind()
+        # A pipe cannot go back: `blocks` begins with the bytes in `_start`.
 
-    def _rewound(self) -> BinaryIO:
-        """Return the file from its first byte on."""
+    def _rewind(self) -> BinaryIO:
+        """Return the raw file from its first byte on, of which the first few have been read."""
         start = self._start
         self._start = b""
         if self._raw.seekable():
@@ -96,7 +106,7 @@ class TextSource:
         return self._raw.tell() if self._raw.seekable() else 0
 
     def blocks(self, size: int) -> Iterator[bytes]:
-        """Yield the text in blocks of whole lines, so many bytes and the rest of the last line.
+        """Yield the text in blocks of whole lines: `size` bytes and the rest of the last line.
 
         The last line gets a newline if it has none, and a UTF-8 byte-order mark is left out.
         """
@@ -106,7 +116,9 @@ class TextSource:
             text = self._read(size)
 
     def _read(self, size: int) -> bytes:
-        """Return so many bytes and the rest of the last line."""
+        """Read the next `size` bytes of decompressed text and the rest of the last line; errors of
+        decompression become one sentence.
+        """
         try:
             text = self._stream.read(size)
             rest_of_line = self._stream.readline(LONGEST_LINE)
@@ -129,33 +141,36 @@ class TextSource:
         return bytes(text + rest_of_line)
 
 
-def _opened(path: Path) -> BinaryIO:
-    """Open a file, or what a pipe holds."""
+def _open_file_or_pipe(path: Path) -> BinaryIO:
+    """Open a file for reading bytes; the content of standard input or of a shell's pipe is read
+    whole and kept in memory, since it comes only once.
+    """
     if str(path) == STANDARD:
-        return io.BytesIO(_piped(STANDARD, 0))
+        return io.BytesIO(_read_pipe(STANDARD, 0))
     # A pipe of the shell, such as `<(zcat run.gz)`; one with a name of its own is another at each
     # opening.
     is_in_shell = str(path).startswith(("/dev/", "/proc/"))
     if is_in_shell and path.is_fifo():
-        return io.BytesIO(_piped(str(path), path.stat().st_ino))
+        pipe_number = path.stat().st_ino
+        return io.BytesIO(_read_pipe(str(path), pipe_number))
     return open(path, "rb")
 
 
 @functools.lru_cache(maxsize=4)
-def _piped(path: str, pipe: int) -> bytes:
-    """Return what a pipe holds, which can be read only once: a file is opened several times, to see
-    what it is.
+def _read_pipe(path: str, pipe_number: int) -> bytes:
+    """Return all bytes of a pipe, and the same bytes again when asked again: a pipe can be read
+    only once, but a file is opened several times, first to see what it is.
 
     Args:
-        path: the pipe, or ``-``.
-        pipe: tells pipes apart that have the same path one after the other.
+        path: path of the pipe, or ``-`` for standard input.
+        pipe_number: tells pipes apart that have the same path one after the other (for the cache).
     """
     with nullcontext(sys.stdin.buffer) if path == STANDARD else open(path, "rb") as file:
         return file.read()
 
 
-def _reason(error: OSError) -> str:
-    """Return why a file cannot be opened."""
+def _reason_in_words(error: OSError) -> str:
+    """Return in words why a file could not be opened."""
     if isinstance(error, FileNotFoundError):
         return "no such file"
     if isinstance(error, IsADirectoryError):
@@ -190,8 +205,8 @@ def file_size(path: Path) -> int:
 
 
 def read_text(path: Path) -> bytes:
-    """Read a text file whole, in lines that end with a newline; bytes that are not UTF-8 are an
-    error.
+    """Return the content of a text file, decompressed and ending with a newline; bytes that are not
+    UTF-8, or zero bytes, are an error that names the line.
     """
     with TextSource(path) as source:
         content = b"".join(source.blocks(2**20))
@@ -216,7 +231,7 @@ def _line_number(content: bytes, position: int) -> int:
 
 
 def first_line(path: Path) -> str:
-    """Return the first line of a text file that is not blank, empty text if there is none."""
+    """Return the first line of a text file that is not blank; empty text if all are blank."""
     with TextSource(path) as source:
         for block in source.blocks(2**16):
             for line in block.split(b"\n"):

@@ -36,6 +36,7 @@ from tautrank.files import PathLike, csv_text, path_of
 
 RUN_COLUMNS = 6
 QRELS_COLUMNS = 4
+_NOT_JUDGED = -1.0  # a negative label means the same, as in trec_eval
 
 Named = dict[str, dict[str, float]]
 """One number per document of each query: a run with its scores, or judgments."""
@@ -68,57 +69,61 @@ def read_qrels(path: PathLike) -> Named:
 
 
 class _Format(NamedTuple):
-    """How lines of words hold a number: the query first, the document third.
+    """A format of TREC: lines of words, query id first, document's name third, and a number.
 
     Attributes:
         n_columns: number of words per line.
         value_column: the position of the number.
-        value: what the number is.
-        shape: a sentence about the columns, for errors.
+        value_name: what the number is called, for errors.
+        columns: what the columns are, in words, for errors.
     """
 
     n_columns: int
     value_column: int
-    value: str
-    shape: str
+    value_name: str
+    columns: str
 
     def read(self, file: Path) -> Named:
-        """Read the numbers of a file by query and document."""
+        """Read a run or judgments from a file of this format, as numbers by query and document;
+        blank lines are skipped.
+        """
         numbers_by_query: Named = {}
-        for line, text in enumerate(io.BytesIO(read_text(file)), 1):
-            words = text.split()
+        lines = io.BytesIO(read_text(file))
+        for line_number, line in enumerate(lines, 1):
+            words = line.split()
             if words:
-                self._add(words, numbers_by_query, f"{file}:{line}")
+                self._add_line(words, numbers_by_query, f"{file}:{line_number}")
         if not numbers_by_query:
             raise DataError(
                 f"{file}: found an empty file; "
-                f"expected lines of {self.n_columns} columns ({self.shape})"
+                f"expected lines of {self.n_columns} columns ({self.columns})"
             )
         return numbers_by_query
 
-    def _add(self, words: list[bytes], numbers_by_query: Named, where: str) -> None:
-        """Add the number of a line.
+    def _add_line(self, words: list[bytes], numbers_by_query: Named, where: str) -> None:
+        """Check the words of a line and store its number in `numbers_by_query[query][document]`.
 
         Args:
             words: the words of the line.
-            numbers_by_query: what it is added to.
+            numbers_by_query: the numbers so far; this changes it.
             where: file and line, for errors.
         """
         if len(words) != self.n_columns:
             raise DataError(
-                f"{where}: found {len(words)} columns; expected {self.n_columns} ({self.shape})"
+                f"{where}: found {len(words)} columns; expected {self.n_columns} ({self.columns})"
             )
-        qid, name = words[0].decode(), words[2].decode()
+        qid = words[0].decode()
+        document = words[2].decode()
         word = words[self.value_column].decode()
         number = finite_number(word)
         if number is None:
-            raise DataError(f"{where}: found {self.value} '{word}'; expected a finite number")
+            raise DataError(f"{where}: found {self.value_name} '{word}'; expected a finite number")
         number_by_document = numbers_by_query.setdefault(qid, {})
-        if name in number_by_document:
+        if document in number_by_document:
             raise DataError(
-                f"{where}: document '{name}' of query '{qid}' is repeated; expected it once"
+                f"{where}: document '{document}' of query '{qid}' is repeated; expected it once"
             )
-        number_by_document[name] = number
+        number_by_document[document] = number
 
 
 _RUN = _Format(RUN_COLUMNS, 4, "score", "a TREC run has 'qid Q0 docno rank score tag'")
@@ -138,21 +143,27 @@ def run_lines(qid: Any, name: Any, rank: Any, score: Any, tag: str) -> str:
     """
     check_words("qid", qid)
     check_words("doc_ids: the document id", name)
-    qids, names = qid.tolist(), name.tolist()
-    _check_once(qids, names)
+    query_ids = qid.tolist()
+    documents = name.tolist()
+    ranks = rank.tolist()
+    scores = score.tolist()
+    _check_no_repetition(query_ids, documents)
     lines = []
-    for query, document, place, value in zip(
-        qids, names, rank.tolist(), score.tolist(), strict=True
-    ):
-        lines.append(f"{query} Q0 {document} {place} {value!r} {tag}\n")
+    for fields in zip(query_ids, documents, ranks, scores, strict=True):
+        query_id, document, rank_of_document, score_of_document = fields
+        lines.append(f"{query_id} Q0 {document} {rank_of_document} {score_of_document!r} {tag}\n")
     return "".join(lines)
 
 
-def _check_once(qids: Sequence[Any], names: Sequence[str]) -> None:
-    """Raise an error about the first document that is there twice for a query."""
-    n_times = Counter(zip(qids, names, strict=True))
-    for (qid, name), times in n_times.items():
-        if times > 1:
+def _check_no_repetition(qids: Sequence[Any], names: Sequence[str]) -> None:
+    """Raise an error about the first pair of query id and document name that occurs twice.
+
+    Args:
+        qids, names: query id and name of each document.
+    """
+    count_by_pair = Counter(zip(qids, names, strict=True))
+    for (qid, name), count in count_by_pair.items():
+        if count > 1:
             raise DataError(
                 f"doc_ids: document '{name}' of query '{qid}' is repeated; expected it once"
             )
@@ -169,11 +180,12 @@ def csv_lines(qid: Any, name: Any, rank: Any, score: Any) -> str:
 
 
 def named_numbers(argument: Mapping[str, Mapping[str, float]], name: str) -> Named:
-    """Return numbers by query and document after checking that they are finite.
+    """Check a run or judgments given as ``{query: {document: number}}``: return them with ids as
+    text and numbers as finite floats.
 
     Args:
-        argument: the numbers.
-        name: what errors call them.
+        argument: the run or the judgments.
+        name: what errors call the argument.
 
     >>> named_numbers({7: {"d1": 2, "d9": 1}}, "qrels")
     {'7': {'d1': 2.0, 'd9': 1.0}}
@@ -204,8 +216,9 @@ def named_labels(data: RankingData) -> Named:
     >>> named_labels(RankingData.from_arrays([[1.0], [2.0]], [0, 2], group=[2]))
     {'0': {'d1': 0.0, 'd2': 2.0}}
     """
-    qids, names = data.qid_of_document.tolist(), data.document_names.tolist()
-    _check_once(qids, names)
+    qids = data.qid_of_document.tolist()
+    names = data.document_names.tolist()
+    _check_no_repetition(qids, names)
     labels_by_query: Named = {str(qid): {} for qid in data.qids.tolist()}
     for qid, name, label in zip(qids, names, data.labels.tolist(), strict=True):
         labels_by_query[str(qid)][name] = label
@@ -248,8 +261,10 @@ class JudgedRun:
     @property
     def answered(self) -> Bools:
         """Which queries have a document that was retrieved."""
-        retrieved = np.concatenate(([0], np.cumsum(self.scores > -np.inf)))
-        return np.asarray(np.diff(retrieved[self.lists.offsets]) > 0)
+        is_retrieved = self.scores > -np.inf
+        n_retrieved_before = np.concatenate(([0], np.cumsum(is_retrieved)))
+        n_retrieved_of_query = np.diff(n_retrieved_before[self.lists.offsets])
+        return np.asarray(n_retrieved_of_query > 0)
 
     def for_trec_eval(self) -> JudgedRun:
         """Return the same with trec_eval's order as the order of the rows, for ``ties="input"``.
@@ -279,20 +294,33 @@ class JudgedRun:
         )
 
     def _order_of_trec_eval(self, scores: F32, names: Sequence[str]) -> I64:
-        """Return the documents by query, falling score and falling name."""
-        query = self.lists.query
-        order = np.lexsort((-scores, query))
-        ranked, query = scores[order], query[order]
+        """Return the positions of all documents sorted by query, falling score and falling name.
 
-        # Names are sorted where scores are equal only: comparing text takes long.
-        has_same_score = (ranked[1:] == ranked[:-1]) & (ranked[1:] > -np.inf)
-        ties_with_last = has_same_score & (query[1:] == query[:-1])
-        is_tied = np.append(ties_with_last, False) | np.append(False, ties_with_last)
-        tied = np.flatnonzero(is_tied)
-        group = np.cumsum(np.append(True, ~ties_with_last))[tied]
-        tied_names = np.array([names[document] for document in order[tied]])
-        by_group_and_falling_name = np.lexsort((tied_names, -group))[::-1]
-        order[tied] = order[tied[by_group_and_falling_name]]
+        Args:
+            scores: the scores in 32 bits.
+            names: the documents' names.
+        """
+        query_of_document = self.lists.query
+        order = np.lexsort((-scores, query_of_document))
+        ranked_scores = scores[order]
+        ranked_queries = query_of_document[order]
+
+        # Names are sorted only among documents that were retrieved with equal scores: comparing
+        # text takes long.
+        same_query = ranked_queries[1:] == ranked_queries[:-1]
+        same_score = ranked_scores[1:] == ranked_scores[:-1]
+        is_retrieved = ranked_scores[1:] > -np.inf
+        ties_with_previous = same_query & same_score & is_retrieved
+        is_tied = np.append(ties_with_previous, False) | np.append(False, ties_with_previous)
+        tied_positions = np.flatnonzero(is_tied)
+        # Documents that tie with each other have the same group number.
+        group_of_position = np.cumsum(np.append(True, ~ties_with_previous))
+        groups = group_of_position[tied_positions]
+        tied_names = np.array([names[document] for document in order[tied_positions]])
+
+        # Reversed, so that names fall; groups, sorted from the last, then rise.
+        by_group_and_falling_name = np.lexsort((tied_names, -groups))[::-1]
+        order[tied_positions] = order[tied_positions[by_group_and_falling_name]]
         return order
 
 
@@ -305,11 +333,13 @@ def judge_run(
     >>> judged.scores.tolist(), judged.lists.labels.tolist()
     ([9.5, 8.0, -inf], [2.0, 0.0, 1.0])
     """
-    return _judged(named_numbers(run, "run"), named_numbers(qrels, "qrels"))
+    return _judge_named(named_numbers(run, "run"), named_numbers(qrels, "qrels"))
 
 
-def _judged(run: Named, qrels: Named, where: str = "run") -> JudgedRun:
-    """Put a run and its judgments together.
+def _judge_named(run: Named, qrels: Named, where: str = "run") -> JudgedRun:
+    """Put a run and its relevance judgments together as flat arrays of the judged queries.
+
+    The documents of a query are those of the run, then those that only the judgments have.
 
     Args:
         run: scores by query and document.
@@ -318,7 +348,8 @@ def _judged(run: Named, qrels: Named, where: str = "run") -> JudgedRun:
     """
     n_shared = len(run.keys() & qrels.keys())
     if n_shared == 0:
-        first_of_run, first_of_qrels = _first_id(run), _first_id(qrels)
+        first_of_run = _quote_first_id(run)
+        first_of_qrels = _quote_first_id(qrels)
         raise DataError(
             f"{where}: shares no query with the judgments; "
             f"expected the same ids (found {first_of_run} and {first_of_qrels} first)"
@@ -327,20 +358,20 @@ def _judged(run: Named, qrels: Named, where: str = "run") -> JudgedRun:
     scores: list[float] = []
     labels: list[float] = []
     sizes = []
-    for qid, judged in qrels.items():
-        retrieved = run.get(qid, {})
-        documents = list(retrieved | judged)  # those of the run first
+    for qid, label_by_document in qrels.items():
+        score_by_document = run.get(qid, {})
+        documents = list(score_by_document | label_by_document)
         names += documents
-        scores += [retrieved.get(document, -math.inf) for document in documents]
-        labels += [judged.get(document, -1.0) for document in documents]
+        scores += [score_by_document.get(document, -math.inf) for document in documents]
+        labels += [label_by_document.get(document, _NOT_JUDGED) for document in documents]
         sizes.append(len(documents))
 
-    grades = np.array(labels)
+    labels_or_negative = np.array(labels)
     lists = Lists(
-        labels=np.maximum(grades, 0.0),
+        labels=np.maximum(labels_or_negative, 0.0),
         offsets=offsets_from_sizes(np.array(sizes)),
         qids=np.array(list(qrels)),
-        judged=grades >= 0,
+        judged=labels_or_negative >= 0,
     )
     return JudgedRun(
         scores=np.array(scores),
@@ -351,8 +382,8 @@ def _judged(run: Named, qrels: Named, where: str = "run") -> JudgedRun:
     )
 
 
-def _first_id(numbers_by_query: Named) -> str:
-    """Return the first query id, for an error."""
+def _quote_first_id(numbers_by_query: Named) -> str:
+    """Return the first query id in quotes, or ``none``, for an error."""
     for qid in numbers_by_query:
         return f"'{qid}'"
     return "none"
@@ -399,7 +430,9 @@ def read_judgments(source: Any, **options: Any) -> Judgments:
 
 
 def _is_qrels(path: Path) -> bool:
-    """Return whether the first line of a file has the words of qrels, and not of LETOR text."""
+    """Return whether a file holds TREC judgments: its first line has four words, which are not
+    those of LETOR text (``2 qid:7 1:0.5 2:1``).
+    """
     if format_of(path) != LETOR:
         return False
     words = first_line(path).split()
@@ -412,24 +445,26 @@ def _is_qrels(path: Path) -> bool:
 def judge_given(
     source: Any, judgments: Judgments, where: str = "run", judged: str = "judged"
 ) -> JudgedRun:
-    """Judge a run of named documents, or the scores of labelled data.
+    """Put scores and judgments together: a run of named documents with qrels or labelled data, or
+    plain scores with the labelled data they belong to.
 
     Args:
         source: TREC run, or scores by query and document, which labelled data judges by its
             document ids; score file, in the order of the data's file, or one score per document of
             the data, in its order.
         judgments: what `read_judgments` returns.
-        where, judged: what both are called in errors.
+        where: what errors call the source.
+        judged: what errors call the judgments.
 
     >>> qrels = {"q1": {"d1": 2, "d9": 1}}
     >>> judge_given({"q1": {"d1": 0.5}}, qrels).lists.labels.tolist()
     [2.0, 1.0]
     """
-    run = _run_or_none(source, where)
+    run = _read_run_or_none(source, where)
     if run is not None:
         if isinstance(judgments, RankingData):
-            return _run_judged_by_data(run, judgments, where, judged)
-        return _judged(run, judgments, where)
+            return _judge_run_by_data(run, judgments, where, judged)
+        return _judge_named(run, judgments, where)
 
     if not isinstance(judgments, RankingData):
         raise DataError(
@@ -449,12 +484,12 @@ def judge_given(
     return JudgedRun(scores, Lists.of(judgments))
 
 
-def _run_or_none(source: Any, where: str) -> Named | None:
-    """Return the scores of a run by query and document; None if the source is no run.
+def _read_run_or_none(source: Any, where: str) -> Named | None:
+    """Return a run as scores by query and document; None if the source is scores without names.
 
     Args:
-        source: file, scores by query and document, or an array.
-        where: what errors call it.
+        source: a run's file or its scores by query and document; or a score file, or an array.
+        where: what errors call the source.
     """
     if isinstance(source, Mapping):
         return named_numbers(source, where)
@@ -471,15 +506,17 @@ def _run_or_none(source: Any, where: str) -> Named | None:
     return None
 
 
-def _run_judged_by_data(run: Named, data: RankingData, where: str, judged: str) -> JudgedRun:
-    """Judge a run by the labels of data whose documents have its names.
+def _judge_run_by_data(run: Named, data: RankingData, where: str, judged: str) -> JudgedRun:
+    """Judge a run by the labels of ranking data, whose document ids are the names in the run; raise
+    an error if no retrieved document is in the data.
 
     Args:
         run: scores by query and document.
-        data: the data.
-        where, judged: what both are called in errors.
+        data: labelled data.
+        where: what errors call the run.
+        judged: what errors call the data.
     """
-    result = _judged(run, named_labels(data), where)
+    result = _judge_named(run, named_labels(data), where)
     is_retrieved = result.scores[result.lists.judged] > -np.inf
     if not np.any(is_retrieved):
         hint = ""
