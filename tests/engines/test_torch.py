@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tautrank as tr
-from tautrank.engines.torch import NetworkShape, TorchModel, attended, network
+from tautrank.engines.torch import NetworkShape, TorchModel, network, self_attention
 from tautrank.errors import DataError, OptionError
 from tests.ranker_examples import TRAIN, VALID, ranker
 
@@ -96,7 +96,7 @@ def test_attention_is_the_formula() -> None:
             chances = np.exp(q[head] @ k[head].T / np.sqrt(units / heads))
             found = chances / chances.sum(1, keepdims=True) @ v[head]
             expected[start:stop, head * 2 : head * 2 + 2] = found
-    found = attended(torch.tensor(mixed), torch.tensor(sizes), heads)
+    found = self_attention(torch.tensor(mixed), torch.tensor(sizes), heads)
     np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 

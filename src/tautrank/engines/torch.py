@@ -33,11 +33,14 @@ from tautrank.losses.base import Loss
 from tautrank.names import changed_options, write_name
 
 # The learning rate of trees, divided by this, is Adam's: 0.05 becomes 0.001.
-_RATE = 50.0
-# Documents scored at a time, or lists with self-attention.
-_CHUNK, _LISTS = 65_536, 64
+_TREE_RATE_PER_ADAM_RATE = 50.0
+# How much is scored at a time: documents, or whole lists with self-attention.
+_DOCUMENTS_PER_CHUNK = 65_536
+_LISTS_PER_CHUNK = 64
 # Epochs of a network beside trees, whose number means nothing to it.
-_EPOCHS = 30
+_EPOCHS_BESIDE_TREES = 30
+# A feature that varies less is a constant but for rounding: it is not divided by its deviation.
+_SMALLEST_DEVIATION = 1e-9
 # PyTorch has one generator of random numbers for all threads: the networks of a committee are
 # trained one by one.
 _ONE_AT_A_TIME = threading.Lock()
@@ -74,8 +77,10 @@ class NetworkShape:
         hidden = tuple(whole("hidden", size, least=1) for size in one_or_more(self.hidden))
         object.__setattr__(self, "hidden", hidden)
         check_fields(self)
-        divides_last_layer = hidden and hidden[-1] % max(1, self.attention) == 0
-        if self.attention and not divides_last_layer:
+        if self.attention == 0:
+            return
+        is_divisor = bool(hidden) and hidden[-1] % self.attention == 0
+        if not is_divisor:
             raise OptionError(
                 f"attention: found {self.attention} heads with the hidden layers {hidden}; "
                 "expected a divisor of the units of the last layer"
@@ -110,43 +115,51 @@ class TorchModel(FittedModel):
     @functools.cached_property
     def network(self) -> Any:
         """The network as a PyTorch module, in evaluation mode."""
-        tensor = package("torch").from_numpy
-        made = network(self.n_features, NetworkShape(self.hidden, attention=self.attention))
-        made.load_state_dict({name: tensor(array) for name, array in self.weights.items()})
-        return made.eval()
+        torch = package("torch")
+        shape = NetworkShape(self.hidden, attention=self.attention)
+        module = network(self.n_features, shape)
+        tensors = {name: torch.from_numpy(array) for name, array in self.weights.items()}
+        module.load_state_dict(tensors)
+        return module.eval()
 
     def _scores(self, X: Any, threads: int, offsets: Array | None = None) -> Any:
-        return _scores(self.network, X, "cpu", offsets)
+        return _network_scores(self.network, X, "cpu", offsets)
 
     def importances(self) -> F64:
-        """Return the length of each feature's weights in the first layer, as shares that sum to
-        1.
+        """Return how strongly the first layer weights each feature, as shares that sum to 1.
+
+        The strength is the Euclidean norm of the weights between the feature and all units.
         """
+        # One row per unit, one column per feature.
         first_layer = self.weights["layers.0.weight"].astype(np.float64)
-        return shares(np.sqrt((first_layer**2).sum(axis=0)))
+        sums_of_squares = (first_layer**2).sum(axis=0)
+        return shares(np.sqrt(sums_of_squares))
 
     def to_bytes(self) -> bytes:
         """Return the weights as safetensors, with the shape of the network in the header."""
         # One entry: safetensors writes several in any order, and a model has the same bytes each
         # time it is saved.
-        about = {"shape": json.dumps([self.hidden, self.attention])}
-        return bytes(_safetensors().save(dict(sorted(self.weights.items())), metadata=about))
+        metadata = {"shape": json.dumps([self.hidden, self.attention])}
+        sorted_weights = dict(sorted(self.weights.items()))
+        return bytes(_safetensors().save(sorted_weights, metadata=metadata))
 
     @classmethod
     def from_bytes(cls, content: bytes, n_features: int) -> TorchModel:
-        """Read safetensors.
+        """Return the network whose weights and shape `to_bytes` wrote as safetensors.
 
         Args:
             content: what `to_bytes` returned.
             n_features: number of features that the model must have.
         """
         try:
-            tensors = _safetensors().load(content)
-            weights = {name: np.array(array) for name, array in tensors.items()}
-            size_of_header = int.from_bytes(content[:8], "little")
-            header = json.loads(content[8 : 8 + size_of_header])
+            arrays = _safetensors().load(content)
+            weights = {name: np.array(array) for name, array in arrays.items()}
+            # A file of safetensors begins with the size of its header, in 8 bytes, and the header.
+            header_size = int.from_bytes(content[:8], "little")
+            header = json.loads(content[8 : 8 + header_size])
             hidden, attention = json.loads(header["__metadata__"]["shape"])
             model = cls(weights, tuple(hidden), attention)
+            # Builds the network now, so that weights of a wrong shape are found here.
             _ = model.network
         except Exception as problem:  # whatever PyTorch and safetensors say about a damaged file
             raise DataError("found something else than the weights of a network") from problem
@@ -179,22 +192,26 @@ class Torch(SelfTrainingEngine):
             settings: how to train; `extra` holds the parameters of `NetworkShape`.
             monitor: judges each epoch.
         """
-        training = _training(task, settings)
-        _check_use(task, settings)
+        goal = _training_goal(task, settings)
+        _refuse_useless_options(task, settings)
         torch = package(self.name)
+        # Threads and random numbers are PyTorch's for the whole process: both are set for this
+        # training, and put back after it.
         with _ONE_AT_A_TIME:
             threads_before = torch.get_num_threads()
             torch.set_num_threads(settings.threads)
             try:
                 with torch.random.fork_rng(devices=[]):
                     torch.manual_seed(settings.seed)
-                    return _train(task, settings, training, monitor)
+                    return _train(task, settings, goal, monitor)
             finally:
                 torch.set_num_threads(threads_before)
 
     @classmethod
     def find_objective(cls, text: str) -> str | None:
-        """Return a loss of this library with the parameters of the network, as they are typed.
+        """Return the name of a loss and of a network in one, in its shortest spelling.
+
+        Parameters that have their default values are left out.
 
         Args:
             text: what was typed after ``torch:``.
@@ -202,65 +219,81 @@ class Torch(SelfTrainingEngine):
         >>> Torch.find_objective("lambdarank(k=5,hidden=[64,32])")
         'lambdarank(k=5,hidden=64/32)'
         """
-        loss, network_options = _network_loss(text)
+        loss, network_options = _parse_network_loss(text)
         shape = NetworkShape(**network_options)
-        return write_name(loss.name, {**changed_options(loss), **changed_options(shape)})
+        options = {**changed_options(loss), **changed_options(shape)}
+        return write_name(loss.name, options)
 
 
-class _Training(NamedTuple):
-    """What a network is trained for, and what it looks like."""
+class _TrainingGoal(NamedTuple):
+    """The loss that a network is trained for, and what the network looks like."""
 
     loss: Loss
     shape: NetworkShape
 
 
-def _training(task: Task, settings: Settings) -> _Training:
-    """Return what to train, from the loss and the parameters of the engine."""
+def _training_goal(task: Task, settings: Settings) -> _TrainingGoal:
+    """Return the loss and the shape of the network that a task and its settings ask for.
+
+    The parameters of the network are the engine's own (`Settings.extra`). Where the loss is typed
+    as ``torch:LOSS(...)``, the parameters in its brackets take precedence.
+    """
     options = dict(settings.extra)
     for name in options:
         if name not in _PARAMETERS:
             raise unknown("parameter of torch", name, _PARAMETERS)
     if isinstance(task.loss, NativeLoss):
-        loss, network_options = _network_loss(task.loss.objective)
-        options = {"epochs": _EPOCHS, **options, **network_options}
+        loss, network_options = _parse_network_loss(task.loss.objective)
+        options = {"epochs": _EPOCHS_BESIDE_TREES, **options, **network_options}
     else:
         assert isinstance(task.loss, Loss)
         loss = task.loss
-    return _Training(loss, NetworkShape(**options))
+    return _TrainingGoal(loss, NetworkShape(**options))
 
 
-def _check_use(task: Task, settings: Settings) -> None:
-    """Refuse what a network has no use for."""
-    useless = {
+def _refuse_useless_options(task: Task, settings: Settings) -> None:
+    """Raise an error if the user has set an option that has no meaning for a network."""
+    # None for an option that is not set, or set to its default.
+    useless_options = {
         "categorical_feature": task.categorical or None,
         "cross_validate_trees": settings.cross_validate_trees or None,
         "langevin": settings.langevin,
         "init_model": task.start,
         "propensities": task.propensities,
     }
-    for name, value in useless.items():
+    for name, value in useless_options.items():
         if value is not None:
             raise OptionError(
                 f"{name}: a network has no use for it; expected none, or the engine lightgbm"
             )
 
 
-def _network_loss(text: str) -> tuple[Loss, dict[str, Any]]:
-    """Return a loss and the parameters of the network that stand among its own; ``noise`` is the
-    loss's.
+def _parse_network_loss(text: str) -> tuple[Loss, dict[str, Any]]:
+    """Parse a loss such as ``xendcg(gamma=0.5,hidden=64/32)``, in whose brackets parameters of the
+    network may stand.
+
+    Losses and networks both have a parameter ``noise``: here it is the loss's.
+
+    Returns:
+        The loss, and the parameters of the network by name.
     """
     loss_class, options = REGISTRY.read(text)
     loss_options: dict[str, Any] = {}
     network_options: dict[str, Any] = {}
     for name, value in options:
-        is_of_network = name in _PARAMETERS and name != "noise"
-        (network_options if is_of_network else loss_options)[name] = value
-    return REGISTRY.make(loss_class.name, **loss_options), network_options
+        if name in _PARAMETERS and name != "noise":
+            network_options[name] = value
+        else:
+            loss_options[name] = value
+    loss = REGISTRY.make(loss_class.name, **loss_options)
+    return loss, network_options
 
 
 def network(n_features: int, shape: NetworkShape) -> Any:
-    """Return an untrained network: features to one score per row; with attention it takes the sizes
-    of lists too.
+    """Return an untrained network, a PyTorch module that scores documents.
+
+    It takes the features, one row per document, and returns one score per row; with self-attention
+    it takes the number of documents of each list too.
 
     Args:
         n_features: number of features.
@@ -269,12 +302,14 @@ def network(n_features: int, shape: NetworkShape) -> Any:
     torch = package("torch")
     nn = torch.nn
     widths = (n_features, *shape.hidden)
+    last_width = widths[-1]
 
     class Network(nn.Module):  # type: ignore[name-defined, misc]
         """Hidden layers, perhaps self-attention over the list, and one score per document."""
 
         def __init__(self) -> None:
             super().__init__()
+            # Mean and standard deviation of each feature, set before training.
             self.register_buffer("mean", torch.zeros(n_features))
             self.register_buffer("spread", torch.ones(n_features))
             layers: list[Any] = []
@@ -283,178 +318,228 @@ def network(n_features: int, shape: NetworkShape) -> Any:
                 layers.append(nn.LayerNorm(width))
                 layers.append(nn.ReLU())
                 layers.append(nn.Dropout(shape.dropout))
-            last = widths[-1]
-            self.layers = nn.Sequential(*layers, nn.Linear(last, 1))
+            self.layers = nn.Sequential(*layers, nn.Linear(last_width, 1))
             if shape.attention:
-                self.mixed = nn.Linear(last, 3 * last)
-                self.joined = nn.Linear(last, last)
-                self.norm = nn.LayerNorm(last)
+                # The names of these layers are stored in model files.
+                self.mixed = nn.Linear(last_width, 3 * last_width)
+                self.joined = nn.Linear(last_width, last_width)
+                self.norm = nn.LayerNorm(last_width)
 
-        def forward(self, x: Any, sizes: Any = None) -> Any:
-            x = (transformed(x) - self.mean) / self.spread
-            x = torch.nan_to_num(x, nan=0.0)  # missing: the mean
+        def forward(self, features: Any, sizes: Any = None) -> Any:
+            standardised = (log_transformed(features) - self.mean) / self.spread
+            x = torch.nan_to_num(standardised, nan=0.0)  # a missing value counts as the mean
             if self.training and shape.noise > 0:
                 x = x + shape.noise * torch.randn_like(x)
             x = self.layers[:-1](x)
             if shape.attention:
-                context = attended(self.mixed(x), sizes, shape.attention)
+                context = self_attention(self.mixed(x), sizes, shape.attention)
                 x = self.norm(x + self.joined(context))
-            return self.layers[-1](x).squeeze(-1)
+            scores = self.layers[-1](x)
+            return scores.squeeze(-1)
 
     return Network()
 
 
-def attended(mixed: Any, sizes: Any, heads: int) -> Any:
-    """Self-attention within each list: ``softmax(q k / sqrt(units of a head)) v``.
+def self_attention(projections: Any, sizes: Any, heads: int) -> Any:
+    """Return what each document learns from the others of its list: multi-head scaled dot-product
+    attention, ``softmax(q k / sqrt(units of a head)) v`` for queries q, keys k and values v.
 
     Args:
-        mixed: queries, keys and values side by side, one row per document.
-        sizes: documents of each list.
-        heads: number of heads.
+        projections: q, k and v side by side, one row per document.
+        sizes: number of documents of each list; the lists follow each other in the rows.
+        heads: number of heads, among which the units of q, k and v are divided.
+
+    Returns:
+        One row per document.
     """
     torch = package("torch")
-    places = torch.arange(int(sizes.max()), device=mixed.device)
-    is_document = places < sizes.to(mixed.device)[:, None]
-    padded = mixed.new_zeros((*is_document.shape, mixed.shape[1]))
-    padded[is_document] = mixed
-    q, k, v = padded.view(*is_document.shape, 3, heads, -1).permute(2, 0, 3, 1, 4)
+
+    # Lists are padded to the longest one: a tensor of lists, places in the list, and units.
+    places = torch.arange(int(sizes.max()), device=projections.device)
+    is_document = places < sizes.to(projections.device)[:, None]
+    n_lists, n_places = is_document.shape
+    padded = projections.new_zeros((n_lists, n_places, projections.shape[1]))
+    padded[is_document] = projections
+
+    # PyTorch wants lists, heads, places and the units of a head, in this order.
+    by_kind_and_head = padded.view(n_lists, n_places, 3, heads, -1)
+    queries, keys, values = by_kind_and_head.unbind(dim=2)
     context = torch.nn.functional.scaled_dot_product_attention(
-        q, k, v, attn_mask=is_document[:, None, None, :]
+        queries.transpose(1, 2),
+        keys.transpose(1, 2),
+        values.transpose(1, 2),
+        attn_mask=is_document[:, None, None, :],
     )
-    return context.transpose(1, 2).reshape(*is_document.shape, -1)[is_document]
+
+    # The heads are put side by side again, and the padding is left out.
+    heads_by_place = context.transpose(1, 2)
+    padded_context = heads_by_place.reshape(n_lists, n_places, -1)
+    return padded_context[is_document]
 
 
-def transformed(x: Any) -> Any:
-    """``sign(x) log(1 + |x|)``, which brings counts and scores of any size to one scale.
+def log_transformed(features: Any) -> Any:
+    """Return ``sign(x) log(1 + |x|)`` of each feature x, which brings counts and scores of any size
+    to one scale.
 
     Args:
-        x: features.
+        features: a tensor.
     """
-    return x.sign() * x.abs().log1p()
+    return features.sign() * features.abs().log1p()
 
 
 def _train(
-    task: Task, settings: Settings, training: _Training, monitor: TrainingMonitor
+    task: Task, settings: Settings, goal: _TrainingGoal, monitor: TrainingMonitor
 ) -> TorchModel:
-    """Train a network epoch by epoch, and return that of the best epoch."""
-    torch = package("torch")
-    shape = training.shape
-    device = _device(shape)
-    net = network(task.train.n_features, shape)
-    net.mean, net.spread = _standards(task.train)
-    net.to(device)
-    optimiser = torch.optim.AdamW(
-        net.parameters(), lr=settings.learning_rate / _RATE, weight_decay=shape.weight_decay
+    """Train a network for a loss, epoch by epoch, and return the network of the best epoch.
+
+    The monitor judges the network after each epoch, and says which epoch is the best so far.
+    """
+    shape = goal.shape
+    device = _training_device(shape)
+    network_to_train = network(task.train.n_features, shape)
+    # Features are standardised by the training data.
+    network_to_train.mean, network_to_train.spread = _means_and_deviations(task.train)
+    network_to_train.to(device)
+    optimiser = package("torch").optim.AdamW(
+        network_to_train.parameters(),
+        lr=settings.learning_rate / _TREE_RATE_PER_ADAM_RATE,
+        weight_decay=shape.weight_decay,
     )
     rng = np.random.default_rng(settings.seed)
-    loss = _listwise_loss(training.loss, settings)
+    loss = _listwise_loss(goal.loss, settings)
 
-    def scores(part: Part) -> Array:
+    def current_scores(part: Part) -> Array:
         data = task.parts[part]
-        return _scores(net, data.X, device, data.offsets)
+        return _network_scores(network_to_train, data.X, device, data.offsets)
 
     best_weights: dict[str, F32] = {}
-    best_rounds = -1
+    best_epoch = -1
     for epoch in range(shape.epochs or settings.n_estimators):
-        net.train()
-        order = rng.permutation(task.train.n_queries)
-        for first in range(0, order.size, shape.batch_queries):
+        network_to_train.train()
+        query_order = rng.permutation(task.train.n_queries)
+        for first in range(0, query_order.size, shape.batch_queries):
+            batch_queries = query_order[first : first + shape.batch_queries]
             optimiser.zero_grad()
-            queries = order[first : first + shape.batch_queries]
-            _batch_loss(net, loss, task, queries, device).backward()
+            batch_loss = _batch_loss(network_to_train, loss, task, batch_queries, device)
+            batch_loss.backward()
             optimiser.step()
-        net.eval()
-        stop = monitor.after_round(epoch + 1, scores)
-        if monitor.rounds_to_keep != best_rounds:
-            best_weights = _weights(net)
-            best_rounds = monitor.rounds_to_keep
-        if stop:
+
+        network_to_train.eval()
+        should_stop = monitor.after_round(epoch + 1, current_scores)
+        if monitor.rounds_to_keep != best_epoch:
+            # This epoch is the best so far.
+            best_epoch = monitor.rounds_to_keep
+            best_weights = _copy_of_weights(network_to_train)
+        if should_stop:
             break
     return TorchModel(best_weights, shape.hidden, shape.attention)
 
 
-def _device(shape: NetworkShape) -> str:
-    """Return where to train."""
+def _training_device(shape: NetworkShape) -> str:
+    """Return the device that the user asks for, or else CUDA where there is a device of it."""
     has_cuda = bool(package("torch").cuda.is_available())
     if shape.device == "cuda" and not has_cuda:
         raise OptionError(
             "device: found cuda, but PyTorch sees no CUDA device; expected cpu, or None"
         )
-    return shape.device or ("cuda" if has_cuda else "cpu")
+    if shape.device is not None:
+        return shape.device
+    return "cuda" if has_cuda else "cpu"
 
 
 def _listwise_loss(loss: Loss, settings: Settings) -> Any:
-    """Return the loss as a module of PyTorch."""
+    """Return the loss as a PyTorch module, from the scores and labels of lists to a number."""
     from tautrank.losses.torch_loss import torch_loss
 
     if isinstance(loss, SoftmaxLoss) and not loss.gradient_is_derivative:
-        # The numerator of a Newton step is for boosters.
+        # Such a loss gives boosters the numerator of a Newton step. A network needs the derivative.
         loss = dataclasses.replace(loss, hessian="diagonal")
     return torch_loss(loss, seed=settings.seed)
 
 
-def _batch_loss(net: Any, loss: Any, task: Task, queries: Array, device: str) -> Any:
-    """Return the loss of some queries, from which PyTorch finds the gradient."""
+def _batch_loss(module: Any, loss: Any, task: Task, queries: Array, device: str) -> Any:
+    """Return the loss of a network on some training queries, from which PyTorch finds the
+    gradient.
+    """
     torch = package("torch")
     batch = task.train.subset(queries)
-    x = torch.from_numpy(_single(batch.X)).to(device)
-    labels = torch.from_numpy(_single(batch.labels)).to(device)
+    features = torch.from_numpy(_dense_float32(batch.X)).to(device)
+    labels = torch.from_numpy(_dense_float32(batch.labels)).to(device)
     sizes = torch.from_numpy(batch.sizes)
-    weights = None if task.weights is None else torch.from_numpy(task.weights[queries])
-    return loss(net(x, sizes), labels, lengths=sizes, weights=weights)
+    weights = None
+    if task.weights is not None:
+        weights = torch.from_numpy(task.weights[queries])
+    scores = module(features, sizes)
+    return loss(scores, labels, lengths=sizes, weights=weights)
 
 
-def _weights(net: Any) -> dict[str, F32]:
+def _copy_of_weights(module: Any) -> dict[str, F32]:
     """Return a copy of the network's tensors as arrays, by name."""
     weights = {}
-    for name, tensor in net.state_dict().items():
-        weights[name] = tensor.detach().cpu().numpy().copy()
+    for name, tensor in module.state_dict().items():
+        array = tensor.detach().cpu().numpy()
+        # Training goes on in the memory of the tensor.
+        weights[name] = array.copy()
     return weights
 
 
-def _scores(net: Any, X: Any, device: str, offsets: Array | None) -> Array:
-    """Score documents, or whole lists with self-attention, a part at a time; without offsets all
-    rows are one list.
+def _network_scores(module: Any, X: Any, device: str, offsets: Array | None) -> Array:
+    """Return a network's score of each document, found chunk by chunk to save memory.
+
+    A network with self-attention scores whole lists, any other one any rows. The documents of a
+    list begin where `offsets` says; without offsets all rows are one list.
     """
     torch = package("torch")
-    n = X.shape[0]
-    if hasattr(net, "mixed"):
-        ends = np.array([0, n]) if offsets is None else offsets
-        step = _LISTS
+    n_documents = X.shape[0]
+    has_attention = hasattr(module, "mixed")
+    if has_attention:
+        boundaries = np.array([0, n_documents]) if offsets is None else offsets
+        lists_per_chunk = _LISTS_PER_CHUNK
     else:
-        ends = np.append(np.arange(0, n, _CHUNK), n)
-        step = 1
-    scores_of_chunks = []
+        # Documents are scored independently: any rows may count as a list.
+        boundaries = np.append(np.arange(0, n_documents, _DOCUMENTS_PER_CHUNK), n_documents)
+        lists_per_chunk = 1
+
+    chunks_of_scores = []
     with torch.no_grad():
-        for first in range(0, ends.size - 1, step):
-            ends_of_lists = ends[first : first + step + 1]
-            rows = _single(X[ends_of_lists[0] : ends_of_lists[-1]])
-            sizes = torch.from_numpy(np.diff(ends_of_lists))
-            scores = net(torch.from_numpy(rows).to(device), sizes)
-            scores_of_chunks.append(scores.cpu().numpy())
-    return np.concatenate(scores_of_chunks)
+        for first_list in range(0, boundaries.size - 1, lists_per_chunk):
+            chunk_boundaries = boundaries[first_list : first_list + lists_per_chunk + 1]
+            rows = _dense_float32(X[chunk_boundaries[0] : chunk_boundaries[-1]])
+            features = torch.from_numpy(rows).to(device)
+            sizes = torch.from_numpy(np.diff(chunk_boundaries))
+            scores = module(features, sizes)
+            chunks_of_scores.append(scores.cpu().numpy())
+    return np.concatenate(chunks_of_scores)
 
 
-def _standards(data: RankingData) -> tuple[Any, Any]:
-    """Mean and standard deviation of each transformed feature, missing values left out."""
+def _means_and_deviations(data: RankingData) -> tuple[Any, Any]:
+    """Return mean and standard deviation of each log-transformed feature, missing values left out,
+    as tensors.
+
+    The deviation of a constant feature is given as 1.
+    """
     torch = package("torch")
-    total = np.zeros(data.n_features)
-    squares = np.zeros(data.n_features)
+    sums = np.zeros(data.n_features)
+    sums_of_squares = np.zeros(data.n_features)
     counts = np.zeros(data.n_features)
-    for first in range(0, data.n_documents, _CHUNK):
-        chunk = torch.from_numpy(_single(data.X[first : first + _CHUNK])).double()
-        x = transformed(chunk).numpy()
-        total += np.nansum(x, axis=0)
-        squares += np.nansum(x * x, axis=0)
-        counts += np.count_nonzero(~np.isnan(x), axis=0)
+    for first in range(0, data.n_documents, _DOCUMENTS_PER_CHUNK):
+        rows = _dense_float32(data.X[first : first + _DOCUMENTS_PER_CHUNK])
+        values = log_transformed(torch.from_numpy(rows).double()).numpy()
+        sums += np.nansum(values, axis=0)
+        sums_of_squares += np.nansum(values * values, axis=0)
+        counts += np.count_nonzero(~np.isnan(values), axis=0)
+
     counts = np.maximum(counts, 1)
-    mean = total / counts
-    spread = np.sqrt(np.maximum(squares / counts - mean**2, 0.0))
-    spread = np.where(spread > 1e-9, spread, 1.0)
-    return torch.from_numpy(mean).float(), torch.from_numpy(spread).float()
+    means = sums / counts
+    # Rounding may make the variance of a constant feature negative.
+    variances = np.maximum(sums_of_squares / counts - means**2, 0.0)
+    deviations = np.sqrt(variances)
+    deviations = np.where(deviations > _SMALLEST_DEVIATION, deviations, 1.0)
+    return torch.from_numpy(means).float(), torch.from_numpy(deviations).float()
 
 
-def _single(X: Any) -> F32:
+def _dense_float32(X: Any) -> F32:
+    """Return features or labels as a dense float32 array in C order."""
     return np.ascontiguousarray(dense(X), dtype=np.float32)
 
 
