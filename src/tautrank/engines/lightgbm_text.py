@@ -8,27 +8,33 @@ from itertools import pairwise
 
 import numpy as np
 
-from tautrank.arrays import F64, I64, Array
+from tautrank.arrays import F64, I64, Array, Bools
 from tautrank.engines.trees import Tree, greatest_float32
 
 _END_OF_TREES = "\nend of trees\n"
 _TREE_LINE = re.compile(r"^Tree=\d+\n", re.M)
-# From this number on float32 skips whole numbers.
-_FIRST_INEXACT = 2**24
+# From this number on float32 skips whole numbers; thresholds above it are not moved.
+_LARGEST_MOVED_THRESHOLD = 2**24
+# The mean of two float32 numbers, which have 24 binary digits, rarely needs the last 12 of the 53
+# that a double has.
+_FREE_BITS_OF_FLOAT32_MEAN = 12
 
 # LightGBM's decision_type of a split: a bit for categories, one for where missing values go, two
 # for what is missing.
-_BY_CATEGORY = 1
-_DEFAULT_LEFT = 2
-_MISSING = 12
+_CATEGORY_BIT = 1
+_DEFAULT_LEFT_BIT = 2
+_MISSING_BITS = 12
 _ZERO_IS_MISSING = 4
+
+# The lines of a tree whose numbers are scores: those of leaves, and of inner nodes; and the factor
+# that LightGBM has scaled them by.
+_LINES_OF_SCORES = "leaf_value|leaf_const|leaf_coeff|internal_value|shrinkage"
 
 
 def scaled_text(text: str, scale: float) -> str:
-    """Multiply all that the trees of a model text add to a score, and what it says about inner
-    nodes in that unit.
+    """Return the text of a LightGBM model whose scores are those of another one times a factor.
 
-    LightGBM's own reader gives the same bits back, and finds its trees by their lengths.
+    Leaves are written with 17 digits, from which LightGBM reads the same doubles back.
 
     Args:
         text: a model as LightGBM writes it.
@@ -41,25 +47,31 @@ def scaled_text(text: str, scale: float) -> str:
     if scale == 1:
         return text
 
-    def scaled_line(line: re.Match[str]) -> str:
+    def scale_line(line: re.Match[str]) -> str:
         name, numbers = line.groups()
         number_format = ".17g" if name.startswith("leaf") else "g"
-        # In linear trees a leaf may have no coefficients: two spaces then follow each other.
-        words = numbers.split(" ")
-        products = [f"{float(word) * scale:{number_format}}" if word else "" for word in words]
+        products = []
+        for number in numbers.split(" "):
+            # In linear trees a leaf may have no coefficients: two spaces then follow each other.
+            if number == "":
+                products.append("")
+            else:
+                products.append(f"{float(number) * scale:{number_format}}")
         return f"{name}=" + " ".join(products)
 
-    scaled_names = "leaf_value|leaf_const|leaf_coeff|internal_value|shrinkage"
-    return with_sizes(re.sub(rf"^({scaled_names})=(.*)$", scaled_line, text, flags=re.M))
+    scaled = re.sub(rf"^({_LINES_OF_SCORES})=(.*)$", scale_line, text, flags=re.M)
+    return with_sizes(scaled)
 
 
 def text_for_float32(text: str) -> str:
-    """Move thresholds that LightGBM found in doubles to where float32 values go as the doubles that
-    they stand for.
+    """Return the text of a LightGBM model with thresholds for float32 features, of a model that was
+    trained on doubles.
 
-    Between 0.71 and 0.73 LightGBM splits just above 0.72. The float32 nearest to 0.72 is larger
-    still, and so is the threshold that this returns. Thresholds found in float32 data, whose means
-    have few digits, stay as they are.
+    A feature value is rounded to float32 before it meets a threshold, and may be rounded to the
+    other side of it. Between 0.71 and 0.73, for example, LightGBM sets the threshold just above
+    0.72, so that 0.72 goes left; but the float32 nearest to 0.72 is larger, and would go right. A
+    threshold is therefore moved to the next float32 above it where that is nearer than the next one
+    below. Thresholds found in float32 data stay as they are.
 
     Args:
         text: a model as LightGBM writes it.
@@ -69,22 +81,37 @@ def text_for_float32(text: str) -> str:
     'threshold=0.72000002861022949 0.50000000000000011'
     """
 
-    def moved_line(line: re.Match[str]) -> str:
+    def move_thresholds(line: re.Match[str]) -> str:
         thresholds = numbers_in(line[1], np.float64)
         below = greatest_float32(thresholds)
         with np.errstate(over="ignore"):
             above = np.nextafter(below, np.float32(np.inf))
-        # The number just below a threshold found in float32 data has few digits.
-        last_bits = np.nextafter(thresholds, -np.inf).view(np.int64) % 2**12
         is_nearer_above = above - thresholds < thresholds - below
-        moves_up = (last_bits != 0) & is_nearer_above & (abs(thresholds) < _FIRST_INEXACT)
+
+        is_small = abs(thresholds) < _LARGEST_MOVED_THRESHOLD
+        moves_up = is_nearer_above & is_small & ~_is_mean_of_float32(thresholds)
         return "threshold=" + text_of(np.where(moves_up, above, thresholds))
 
-    return with_sizes(re.sub(r"^threshold=(.+)$", moved_line, text, flags=re.M))
+    moved = re.sub(r"^threshold=(.+)$", move_thresholds, text, flags=re.M)
+    return with_sizes(moved)
+
+
+def _is_mean_of_float32(thresholds: F64) -> Bools:
+    """Return which thresholds LightGBM has found in float32 data.
+
+    LightGBM takes the mean of two neighbouring values and then the next double above it. The mean
+    of two float32 numbers is recognised by its last binary digits, which are 0.
+    """
+    means = np.nextafter(thresholds, -np.inf)
+    last_bits = means.view(np.int64) % 2**_FREE_BITS_OF_FLOAT32_MEAN
+    return np.asarray(last_bits == 0)
 
 
 def joined_text(texts: Sequence[str]) -> str:
-    """Join models of the same features to one that adds up all their trees.
+    """Return the text of a LightGBM model with the trees of several models of the same features,
+    whose scores it adds up.
+
+    The first model gives the lines before and after the trees.
 
     Args:
         texts: models as LightGBM writes them.
@@ -93,41 +120,46 @@ def joined_text(texts: Sequence[str]) -> str:
     >>> joined_text([text, text]).splitlines()[1], joined_text([text, text]).count("leaf_value")
     ('tree_sizes=27 27', 2)
     """
-    head = ""
-    blocks: list[str] = []
+    heads = []
+    trees: list[str] = []
     for text in texts:
-        head_and_trees, _, _ = text.partition(_END_OF_TREES)
-        head_of_text, *blocks_of_text = _TREE_LINE.split(head_and_trees + "\n")
-        head = head or head_of_text
-        blocks += blocks_of_text
-    trees = [f"Tree={number}\n{block}" for number, block in enumerate(blocks)]
-    _, _, tail = texts[0].partition(_END_OF_TREES)
-    return with_sizes(head + "".join(trees) + "end of trees\n" + tail)
+        head_and_trees = text.split(_END_OF_TREES)[0] + "\n"
+        head, *trees_of_text = _TREE_LINE.split(head_and_trees)
+        heads.append(head)
+        trees += trees_of_text
+    # Trees are numbered through.
+    numbered_trees = [f"Tree={number}\n{tree}" for number, tree in enumerate(trees)]
+    tail = texts[0].partition(_END_OF_TREES)[2]
+    return with_sizes(heads[0] + "".join(numbered_trees) + "end of trees\n" + tail)
 
 
 def with_sizes(text: str) -> str:
-    """Write the lengths of the trees, by which LightGBM finds them, into a model text.
+    """Return the text of a LightGBM model with the right lengths of its trees in the line
+    ``tree_sizes``, by which LightGBM finds the trees.
 
     Args:
         text: a model as LightGBM writes it, but for the lengths.
     """
-    return re.sub(r"^tree_sizes=.*$", f"tree_sizes={tree_sizes(text)}", text, count=1, flags=re.M)
+    line = f"tree_sizes={tree_sizes(text)}"
+    return re.sub(r"^tree_sizes=.*$", line, text, count=1, flags=re.M)
 
 
 def tree_sizes(text: str) -> str:
-    """Return the lengths of the trees of a model text, with spaces between them.
+    """Return the lengths in characters of the trees of a LightGBM model text, with spaces between
+    them.
 
     Args:
         text: a model as LightGBM writes it.
     """
-    first_lines = re.finditer(r"^(Tree=\d+|end of trees)$", text, flags=re.M)
-    starts = [line.start() for line in first_lines]
-    return " ".join(map(str, np.diff(starts)))
+    # A tree ends where the next one begins, the last one where the trees end.
+    boundary_lines = re.finditer(r"^(Tree=\d+|end of trees)$", text, flags=re.M)
+    boundaries = [line.start() for line in boundary_lines]
+    return " ".join(map(str, np.diff(boundaries)))
 
 
 def lightgbm_trees(text: str) -> list[Tree]:
-    """Read the trees of a LightGBM model text; the sum of their leaves is the raw score, of random
-    forests too.
+    """Return the trees of a LightGBM model text as arrays; the sum of their leaves is the raw score
+    of the model, of a random forest too.
 
     Args:
         text: a model as LightGBM writes it.
@@ -138,38 +170,43 @@ def lightgbm_trees(text: str) -> list[Tree]:
     >>> lightgbm_trees(text)[0].leaf
     array([-1.,  1.])
     """
-    trees_text = text.partition("\nend of trees")[0]
-    return [_tree(block) for block in trees_text.split("\nTree=")[1:]]
+    head_and_trees = text.partition("\nend of trees")[0]
+    texts_of_trees = head_and_trees.split("\nTree=")[1:]
+    return [_parse_tree(text_of_tree) for text_of_tree in texts_of_trees]
 
 
-def _tree(block: str) -> Tree:
-    """Read the lines of one tree."""
-    values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-    threshold = numbers_in(values["threshold"], np.float64)
-    decision = numbers_in(values["decision_type"], np.int64)
-    missing = decision & _MISSING
-    is_by_category = decision & _BY_CATEGORY != 0
+def _parse_tree(text: str) -> Tree:
+    """Return one tree of a LightGBM model text, from its lines ``name=numbers``.
+
+    LightGBM's ``decision_type`` packs into the bits of a number whether a split is by category, and
+    where missing values go.
+    """
+    fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    threshold = numbers_in(fields["threshold"], np.float64)
+    decision_type = numbers_in(fields["decision_type"], np.int64)
+    is_by_category = decision_type & _CATEGORY_BIT != 0
+    kind_of_missing = decision_type & _MISSING_BITS
 
     # Where no value was missing in training, LightGBM reads a missing one as 0.
-    missing_as_zero = threshold >= 0.0
-    missing_by_default = decision & _DEFAULT_LEFT != 0
-    missing_left = np.where(missing == 0, missing_as_zero, missing_by_default)
+    zero_goes_left = threshold >= 0.0
+    default_is_left = decision_type & _DEFAULT_LEFT_BIT != 0
+    missing_left = np.where(kind_of_missing == 0, zero_goes_left, default_is_left)
     missing_left[is_by_category] = False
     return Tree.of(
-        numbers_in(values["split_feature"], np.int64),
+        numbers_in(fields["split_feature"], np.int64),
         threshold,
         missing_left,
-        numbers_in(values["left_child"], np.int64),
-        numbers_in(values["right_child"], np.int64),
-        numbers_in(values["leaf_value"], np.float64),
-        zero_is_missing=(missing == _ZERO_IS_MISSING) & ~is_by_category,
-        categories=_categories(values, threshold, np.flatnonzero(is_by_category)),
-        linear=values.get("is_linear", "0") != "0",
+        numbers_in(fields["left_child"], np.int64),
+        numbers_in(fields["right_child"], np.int64),
+        numbers_in(fields["leaf_value"], np.float64),
+        zero_is_missing=(kind_of_missing == _ZERO_IS_MISSING) & ~is_by_category,
+        categories=_parse_categories(fields, threshold, np.flatnonzero(is_by_category)),
+        linear=fields.get("is_linear", "0") != "0",
     )
 
 
 def text_of(numbers: Array) -> str:
-    """Return numbers as text from which the same bits are read, with spaces between them.
+    """Return doubles as text from which the same bits are read, with spaces between them.
 
     Args:
         numbers: doubles.
@@ -178,25 +215,40 @@ def text_of(numbers: Array) -> str:
 
 
 def numbers_in(text: str, kind: type[np.generic]) -> Array:
-    """Return the numbers of a text with spaces between them.
+    """Return the numbers of a text that has spaces between them, as an array.
 
     Args:
         text: perhaps empty.
-        kind: their type.
+        kind: type of the numbers.
     """
-    return np.fromstring(text, kind, sep=" ") if text else np.zeros(0, kind)
+    if text == "":
+        return np.zeros(0, kind)
+    return np.fromstring(text, kind, sep=" ")
 
 
-def _categories(values: Mapping[str, str], threshold: F64, splits: I64) -> dict[int, I64]:
-    """Return the categories that go left, by split: the threshold of such a split is the number of
-    its set of bits.
+def _parse_categories(fields: Mapping[str, str], threshold: F64, splits: I64) -> dict[int, I64]:
+    """Return the codes of the categories that go left, by the number of the split.
+
+    LightGBM keeps sets of codes as bits of 32-bit words, one set after the other. The threshold of
+    a split by category is the number of its set.
+
+    Args:
+        fields: the lines of a tree.
+        threshold: the threshold of each split.
+        splits: the splits by category.
     """
-    if not splits.size:
+    if splits.size == 0:
         return {}
-    boundaries = numbers_in(values["cat_boundaries"], np.int64)
-    words = numbers_in(values["cat_threshold"], np.int64)
-    sets = []
-    for first, end in pairwise(boundaries):
-        bits = words[first:end, np.newaxis] >> np.arange(32) & 1
-        sets.append(np.flatnonzero(bits))
-    return {int(split): sets[int(threshold[split])] for split in splits}
+    boundaries = numbers_in(fields["cat_boundaries"], np.int64)
+    words = numbers_in(fields["cat_threshold"], np.int64)
+    sets_of_codes = []
+    for first_word, end_word in pairwise(boundaries):
+        words_of_set = words[first_word:end_word]
+        bits = words_of_set[:, np.newaxis] >> np.arange(32) & 1
+        # The places of the bits, over all words, are the codes.
+        sets_of_codes.append(np.flatnonzero(bits))
+    codes_by_split = {}
+    for split in splits:
+        set_number = int(threshold[split])
+        codes_by_split[int(split)] = sets_of_codes[set_number]
+    return codes_by_split

@@ -23,10 +23,10 @@ from tautrank.engines.task import NativeLoss, Part, Settings, Task
 from tautrank.engines.trees import Tree
 from tautrank.engines.xgboost_json import (
     base_score,
-    kind_of,
-    tree_of,
+    booster_kind,
+    parse_tree,
     trees_in,
-    with_leaves,
+    with_changed_leaves,
     with_trees,
 )
 from tautrank.errors import DataError, OptionError, unknown
@@ -52,6 +52,7 @@ class XGBoostModel(FittedModel):
         self.n_trees = int(booster.num_boosted_rounds())
 
     def _predict(self, X: Any, threads: int, **options: bool) -> Any:
+        """Return what XGBoost's ``predict`` returns for some features, with its own options."""
         self.booster.set_param({"nthread": threads})
         matrix = package("xgboost").DMatrix(dense(X), nthread=threads)
         return self.booster.predict(matrix, **options)
@@ -60,15 +61,22 @@ class XGBoostModel(FittedModel):
         return self._predict(X, threads, output_margin=True)
 
     def _contributions(self, X: Any, threads: int) -> Any:
+        """Return what each feature adds to each score, and the mean score in the last column; a row
+        adds up to the score.
+
+        XGBoost's own contributions miss the score a little, since it adds float32 numbers. What is
+        missing is divided among the features, in proportion to their contributions.
+        """
         scores = np.asarray(self._scores(X, threads), dtype=np.float64)
-        parts = np.asarray(self._predict(X, threads, pred_contribs=True), dtype=np.float64)
-        # XGBoost adds float32 numbers; what its rounding has lost goes to the features by their
-        # size.
-        sizes = np.abs(parts)
-        sizes[:, -1] = 0.0
-        sum_of_sizes = np.maximum(sizes.sum(axis=1), np.finfo(np.float64).tiny)
-        share_of_lost = (scores - parts.sum(axis=1)) / sum_of_sizes
-        return parts + sizes * share_of_lost[:, np.newaxis]
+        rounded = np.asarray(self._predict(X, threads, pred_contribs=True), dtype=np.float64)
+        missing = scores - rounded.sum(axis=1)
+
+        proportions = np.abs(rounded)
+        proportions[:, -1] = 0.0  # the mean score is the same for all documents
+        # Above 0 where no feature contributes: nothing is then divided, by a number other than 0.
+        divisors = np.maximum(proportions.sum(axis=1), np.finfo(np.float64).tiny)
+        missing_per_unit = missing / divisors
+        return rounded + proportions * missing_per_unit[:, np.newaxis]
 
     def _leaves(self, X: Any, threads: int) -> Any:
         return self._predict(X, threads, pred_leaf=True)
@@ -79,13 +87,16 @@ class XGBoostModel(FittedModel):
         Args:
             n_trees: their number.
         """
-        content = bytes(self.booster[:n_trees].save_raw("ubj"))
+        first_trees = self.booster[:n_trees]
+        content = bytes(first_trees.save_raw("ubj"))
         return self.read(content, self.n_features, self.scale)
 
     def importances(self) -> F64:
         """Return the gain of each feature over all splits, as shares that sum to 1."""
-        gains = self.booster.get_score(importance_type="total_gain")
-        return shares([gains.get(f"f{column}", 0.0) for column in range(self.n_features)])
+        # XGBoost calls the columns f0, f1, ..., and leaves out those that no split tests.
+        gain_by_name = self.booster.get_score(importance_type="total_gain")
+        gains = [gain_by_name.get(f"f{column}", 0.0) for column in range(self.n_features)]
+        return shares(gains)
 
     def to_bytes(self) -> bytes:
         """Return the model as UBJSON."""
@@ -112,24 +123,26 @@ class XGBoostModel(FittedModel):
     def weighted_sum(
         cls, models: Sequence[XGBoostModel], factors: Sequence[float]
     ) -> FittedModel | None:
-        """Return one booster with the trees of all models, their leaves scaled, in float32 as
-        XGBoost keeps them.
+        """Return one model whose score is a weighted sum of the scores of several models.
+
+        Its booster holds the trees of all of them, with their leaves multiplied, in float32 as
+        XGBoost keeps them. None where a booster's trees have weights of their own (dart).
 
         Args:
-            models: the models.
-            factors: one per model.
+            models: the models, of the same features.
+            factors: the weight of each model.
         """
-        descriptions = [model._described() for model in models]
-        if any(kind_of(described) != "gbtree" for described in descriptions):
+        descriptions = [model._json_description() for model in models]
+        if any(booster_kind(description) != "gbtree" for description in descriptions):
             return None
         trees = []
-        base = 0.0
-        for described, model, factor in zip(descriptions, models, factors, strict=True):
+        start_score = 0.0
+        for description, model, factor in zip(descriptions, models, factors, strict=True):
             scale = factor * model.scale
-            base += scale * base_score(described["learner"])
+            start_score += scale * base_score(description["learner"])
             multiply = functools.partial(np.multiply, scale)
-            trees += [with_leaves(tree, multiply) for tree in trees_in(described)]
-        content = with_trees(descriptions[0], trees, base)
+            trees += [with_changed_leaves(tree, multiply) for tree in trees_in(description)]
+        content = with_trees(descriptions[0], trees, start_score)
         return cls.from_bytes(content, models[0].n_features)
 
     def rounded(self, unit: float) -> FittedModel:
@@ -139,13 +152,14 @@ class XGBoostModel(FittedModel):
             unit: the number.
         """
 
-        def rounded_leaves(leaves: F64) -> F64:
+        def round_leaves(leaves: F64) -> F64:
             return np.rint(leaves / unit) * unit
 
-        described = self._described()
-        trees = [with_leaves(tree, rounded_leaves) for tree in trees_in(described)]
-        base = round(base_score(described["learner"]) / unit) * unit
-        return self.from_bytes(with_trees(described, trees, base), self.n_features)
+        description = self._json_description()
+        trees = [with_changed_leaves(tree, round_leaves) for tree in trees_in(description)]
+        start_score = round(base_score(description["learner"]) / unit) * unit
+        content = with_trees(description, trees, start_score)
+        return self.from_bytes(content, self.n_features)
 
     @classmethod
     def joined(cls, contents: Sequence[bytes], n_features: int) -> FittedModel:
@@ -159,23 +173,28 @@ class XGBoostModel(FittedModel):
         descriptions = []
         trees = []
         for content in contents:
-            described = cls.from_bytes(content, n_features)._described()
-            descriptions.append(described)
-            trees += trees_in(described)
+            model = cls.from_bytes(content, n_features)
+            description = model._json_description()
+            descriptions.append(description)
+            trees += trees_in(description)
         return cls.from_bytes(with_trees(descriptions[0], trees), n_features)
 
-    def _described(self) -> Any:
-        """Return the model as XGBoost describes it in JSON."""
+    def _json_description(self) -> Any:
+        """Return XGBoost's JSON of the model, as nested dictionaries and lists."""
         return json.loads(self.booster.save_raw("json"))
 
     def unscaled_trees(self) -> list[Tree]:
-        """Return the trees as arrays, the first of one leaf: the score that all start from."""
-        described = self._described()
-        kind = kind_of(described)
+        """Return the trees as arrays; the first has one leaf, the score that all documents start
+        from.
+        """
+        description = self._json_description()
+        kind = booster_kind(description)
         if kind != "gbtree":
             raise OptionError(f"format: found XGBoost's booster {kind}; expected gbtree")
-        start = Tree.constant(base_score(described["learner"]))
-        return [start, *map(tree_of, trees_in(described))]
+        trees = [Tree.constant(base_score(description["learner"]))]
+        for tree in trees_in(description):
+            trees.append(parse_tree(tree))
+        return trees
 
 
 class XGBoost(Engine):
@@ -232,8 +251,10 @@ class XGBoost(Engine):
 
 
 class _Learner(RefillableLearner):
-    """One XGBoost training. On a cluster its matrices hold the scores of a model that it starts
-    from, to whose trees the new ones are joined.
+    """One XGBoost training, tree by tree.
+
+    It may start from a model (`Task.start`). XGBoost itself then adds trees to that model; but on a
+    cluster its matrices hold the scores of that model, and the new trees are a model of their own.
     """
 
     def __init__(self, task: Task, settings: Settings) -> None:
@@ -242,25 +263,29 @@ class _Learner(RefillableLearner):
         self.l2 = float(self._params.get("reg_lambda", 1.0))
         self._filled_leaves: dict[int, dict[int, float]] = {}
         is_on_cluster = task.sample is not None
-        make_matrices = _sampled_matrices if is_on_cluster else _matrices
-        self._parts: dict[Part, Any] = make_matrices(task, settings, self._params)
+        make_matrices = _matrices_in_sampled_bins if is_on_cluster else _matrices
+        self._matrices: dict[Part, Any] = make_matrices(task, settings, self._params)
+        # Of all workers, where there are several.
         self._n_documents = task.train.n_documents if task.whole is None else task.whole[0]
         self._start = task.start if isinstance(task.start, XGBoostModel) else None
         self._rounds_before = 0
-        model_file = None
         if self._start is not None and is_on_cluster:
             self._rounds_before = self._start.n_trees
+        booster_to_continue = None
         if self._start is not None and self._rounds_before == 0:
-            model_file = self._start.booster
+            booster_to_continue = self._start.booster
         self._booster: Booster = package("xgboost").Booster(
-            self._params, [*self._parts.values()], model_file=model_file
+            self._params, list(self._matrices.values()), model_file=booster_to_continue
         )
 
     def grow(self, gradients: GradientsAt | None, rate: float) -> None:
+        """Grow a tree for the gradients of a loss at the current scores; None for XGBoost's own
+        objective.
+        """
         if rate != self._rate:
             self._booster.set_param({"learning_rate": rate})
             self._rate = rate
-        train = self._parts["train"]
+        train = self._matrices["train"]
         if gradients is None:
             self._booster.update(train, self.rounds)
             return
@@ -270,66 +295,89 @@ class _Learner(RefillableLearner):
         self._booster.boost(train, iteration=self.rounds, grad=gradient, hess=hessian)
 
     def _set_min_child_weight(self, hessian: F32) -> None:
-        """Let a leaf have the hessians of so many documents of the first tree at least."""
-        # Kept in the model: a training that continues it goes on with the same number.
-        kept = None if self._start is None else self._start.booster.attr("min_child_weight")
+        """Set XGBoost's minimum of the sum of hessians in a leaf, before the first tree.
+
+        It is as much as 20 documents have on average, in place of the minimum of documents that
+        XGBoost does not have. A training that continues a model takes the minimum of that model.
+
+        Args:
+            hessian: hessian of each document, at the scores that training starts from.
+        """
+        # The mean over the documents of all workers, where there are several.
         collective = package("xgboost").collective
-        # Of all workers, where there are several.
         local_sum = np.array([hessian.sum(dtype=np.float64)])
         total = collective.allreduce(local_sum, collective.Op.SUM)[0]
-        least = kept or repr(_LEAST_DOCUMENTS * float(total / self._n_documents))
-        self._params["min_child_weight"] = least
-        self._booster.set_param({"min_child_weight": least})
-        self._booster.set_attr(min_child_weight=least)
+        mean_hessian = float(total / self._n_documents)
+        minimum = repr(_LEAST_DOCUMENTS * mean_hessian)
+
+        if self._start is not None:
+            minimum = self._start.booster.attr("min_child_weight") or minimum
+        self._params["min_child_weight"] = minimum
+        self._booster.set_param({"min_child_weight": minimum})
+        # An attribute is stored in the model.
+        self._booster.set_attr(min_child_weight=minimum)
 
     @property
     def rounds(self) -> int:
         return self._rounds_before + int(self._booster.num_boosted_rounds())
 
     def scores(self, part: Part) -> Array:
+        """Return the current score of each document of the training or the validation data."""
         # XGBoost keeps the scores of the matrices in its cache, so that this costs one tree.
-        return np.asarray(self._booster.predict(self._parts[part], output_margin=True))
+        return np.asarray(self._booster.predict(self._matrices[part], output_margin=True))
 
     def model(self, rounds: int) -> FittedModel:
-        kept = self._booster if rounds == self.rounds else self._booster[:rounds]
+        """Return the model of the first rounds, with the leaves that `fill` has changed."""
+        booster = self._booster if rounds == self.rounds else self._booster[:rounds]
         n_features = self._booster.num_features()
         if not self._filled_leaves:
-            return XGBoostModel.from_bytes(bytes(kept.save_raw("ubj")), n_features)
-        described = json.loads(kept.save_raw("json"))
-        for number, tree in enumerate(trees_in(described)):
-            for leaf, value in self._filled_leaves.get(number, {}).items():
+            return XGBoostModel.from_bytes(bytes(booster.save_raw("ubj")), n_features)
+
+        # XGBoost cannot change leaves, but its JSON can be: the condition of a leaf is its value.
+        description = json.loads(booster.save_raw("json"))
+        for tree_number, tree in enumerate(trees_in(description)):
+            value_by_leaf = self._filled_leaves.get(tree_number, {})
+            for leaf, value in value_by_leaf.items():
                 tree["split_conditions"][leaf] = value
-        return XGBoostModel.from_bytes(json.dumps(described).encode(), n_features)
+        content = json.dumps(description).encode()
+        return XGBoostModel.from_bytes(content, n_features)
 
     def leaves(self, part: Part) -> Array:
         """Return the leaf of each document in the last tree."""
-        last = self._booster[self.rounds - 1 :]
-        return np.ravel(last.predict(self._parts[part], pred_leaf=True)).astype(np.int64)
+        last_tree = self._booster[self.rounds - 1 :]
+        leaves = last_tree.predict(self._matrices[part], pred_leaf=True)
+        return np.ravel(leaves).astype(np.int64)
 
     def fill(self, leaves: Array, values: F64) -> F64:
-        """Change the values of leaves of the last tree, in float32 as XGBoost keeps them."""
-        kept: F64 = values.astype(np.float32).astype(np.float64)
-        value_by_leaf = dict(zip(leaves.tolist(), kept.tolist(), strict=True))
+        """Change the values of leaves of the last tree, and return them as XGBoost keeps them: in
+        float32.
+
+        The booster itself is not changed: `model` writes the values into the model it returns.
+        """
+        rounded_values: F64 = values.astype(np.float32).astype(np.float64)
+        value_by_leaf = dict(zip(leaves.tolist(), rounded_values.tolist(), strict=True))
         self._filled_leaves[self.rounds - 1] = value_by_leaf
-        return kept
+        return rounded_values
 
     def last_tree(self) -> bytes:
-        """Return a model of the last of the trees."""
-        return bytes(self._booster[self._booster.num_boosted_rounds() - 1 :].save_raw("ubj"))
+        """Return a model of the last tree alone, as UBJSON."""
+        last = self._booster.num_boosted_rounds() - 1
+        return bytes(self._booster[last:].save_raw("ubj"))
 
 
 def _matrices(task: Task, settings: Settings, params: Mapping[str, Any]) -> dict[Part, Any]:
-    """Return XGBoost's matrices of the training and validation data.
+    """Return XGBoost's matrices of the training data, and of the validation data if there is any.
 
-    Trainings side by side share them, with their bins. XGBoost adds those to a matrix when it is
-    first trained on, so one tree is grown on it before any other training may see it.
+    Trainings on the same data share the matrices and their bins (`Task.bins`). XGBoost finds bins
+    when a matrix is first trained on, so one tree is grown here, and thrown away, before any other
+    training may use the matrix.
     """
     is_ranking = isinstance(task.loss, NativeLoss) and task.loss.objective.startswith("rank:")
     # XGBoost takes weights of queries when it ranks, of documents when it does not.
     weights = task.weights if is_ranking else task.document_weights
     xgboost = package("xgboost")
 
-    def make() -> dict[Part, Any]:
+    def make_matrices() -> dict[Part, Any]:
         matrices: dict[Part, Any] = {}
         for part, data in task.parts.items():
             matrices[part] = xgboost.DMatrix(
@@ -341,11 +389,13 @@ def _matrices(task: Task, settings: Settings, params: Mapping[str, Any]) -> dict
             )
         if task.bins is not None:
             train = matrices["train"]
-            xgboost.Booster(dict(params), cache=[train]).update(train, 0)
+            booster = xgboost.Booster(dict(params), cache=[train])
+            booster.update(train, 0)
         return matrices
 
     if task.bins is None:
-        return make()
+        return make_matrices()
+    # All that the matrices and their bins depend on.
     key = content_key(
         (task.train, task.valid),
         "xgboost",
@@ -354,26 +404,32 @@ def _matrices(task: Task, settings: Settings, params: Mapping[str, Any]) -> dict
         task.categorical,
         params.get("max_bin"),
     )
-    matrices: dict[Part, Any] = task.bins.get(key, make)
+    matrices: dict[Part, Any] = task.bins.get(key, make_matrices)
     return matrices
 
 
 def _matrix_options(task: Task, settings: Settings) -> dict[str, Any]:
-    """Return what all matrices of a training are made with."""
-    kinds = ["c" if column in task.categorical else "q" for column in range(task.train.n_features)]
+    """Return the options that all of XGBoost's matrices of a training are made with."""
+    # XGBoost's types of columns: "c" for category codes, "q" for quantities.
+    types = ["q"] * task.train.n_features
+    for column in task.categorical:
+        types[column] = "c"
     has_categories = bool(task.categorical)
     return {
-        "feature_types": kinds if has_categories else None,
+        "feature_types": types if has_categories else None,
         "enable_categorical": has_categories,
         "nthread": settings.threads,
     }
 
 
-def _sampled_matrices(task: Task, settings: Settings, params: Mapping[str, Any]) -> dict[Part, Any]:
-    """Return XGBoost's matrices of one worker's part of a training, in bins found from a sample of
-    all documents.
+def _matrices_in_sampled_bins(
+    task: Task, settings: Settings, params: Mapping[str, Any]
+) -> dict[Part, Any]:
+    """Return XGBoost's matrices of the documents that one worker of a cluster holds, in bins found
+    from a sample of the documents of all workers.
 
-    Features are read from files in chunks, and held as bins only.
+    Features are read from files in chunks, and held as bins only. Where training starts from a
+    model, the matrices hold its scores too.
     """
     assert task.sample is not None
     xgboost = package("xgboost")
@@ -385,7 +441,7 @@ def _sampled_matrices(task: Task, settings: Settings, params: Mapping[str, Any])
     highest_codes = np.nanmax(task.sample[:, coded_columns], axis=0, initial=0.0)
 
     class Chunks(xgboost.DataIter):  # type: ignore[name-defined, misc]
-        """The chunks of some features, as XGBoost asks for them."""
+        """The features of some documents, chunk by chunk, as XGBoost asks for them."""
 
         def __init__(self, X: Any) -> None:
             self._X = X
@@ -393,30 +449,39 @@ def _sampled_matrices(task: Task, settings: Settings, params: Mapping[str, Any])
             super().__init__()
 
         def reset(self) -> None:
+            """Begin with the first chunk again."""
             if isinstance(self._X, StreamedRows):
                 self._chunks = self._X.chunks(settings.threads)
             else:
                 self._chunks = iter([dense(self._X)])
 
-        def next(self, put: Any) -> bool:
+        def next(self, take_chunk: Any) -> bool:
+            """Give XGBoost the next chunk, and return whether there was one."""
             chunk = next(self._chunks, None)
             if chunk is None:
                 return False
             _check_codes(chunk[:, coded_columns], highest_codes)
-            put(data=chunk, feature_types=feature_types)
+            take_chunk(data=chunk, feature_types=feature_types)
             return True
 
     matrices: dict[Part, Any] = {}
     for part, data in task.parts.items():
         matrix = xgboost.QuantileDMatrix(Chunks(data.X), ref=reference, **options)
         if task.start is not None:
-            matrix.set_base_margin(task.start.unscaled_scores(data.X, settings.threads))
+            start_scores = task.start.unscaled_scores(data.X, settings.threads)
+            matrix.set_base_margin(start_scores)
         matrices[part] = matrix
     return matrices
 
 
 def _check_codes(codes: Array, highest_codes: Array) -> None:
-    """Refuse codes that are not in the sample: XGBoost would take them for its highest."""
+    """Raise an error if a category code is above all codes of its column in the sample that bins are
+    found from: XGBoost would take it for the highest of those.
+
+    Args:
+        codes: one row per document, one column per feature of codes.
+        highest_codes: the highest code of each column in the sample.
+    """
     if (codes > highest_codes).any():
         raise DataError(
             "categorical_feature: found a code above those of the sample that bins are found from; "
@@ -425,7 +490,8 @@ def _check_codes(codes: Array, highest_codes: Array) -> None:
 
 
 def parameters(task: Task, settings: Settings) -> dict[str, Any]:
-    """Return XGBoost's parameters for a training.
+    """Return XGBoost's parameters for a training, from the settings of this library and XGBoost's
+    own parameters among them (`Settings.extra`), which take precedence.
 
     Args:
         task: what to learn.
@@ -449,11 +515,13 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
         params["seed"] = settings.seed % 2**31
     else:
         params["objective"] = "reg:squarederror"
-        # Trees that are added to a model take other samples.
+        # Trees that are added to a model take other samples than its own trees.
         params["seed"] = (settings.seed + task.start_step) % 2**31
         params["base_score"] = 0.0
         params["reg_lambda"] = 0.0
-    if not {"max_depth", "grow_policy"} & set(extra):
+    says_how_to_grow = "max_depth" in extra or "grow_policy" in extra
+    if not says_how_to_grow:
+        # The leaf of the greatest gain is split first, to any depth (0).
         params["grow_policy"] = "lossguide"
         params["max_leaves"] = settings.num_leaves
         params["max_depth"] = 0
@@ -461,7 +529,9 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
 
 
 def _check_booster(task: Task, settings: Settings, extra: Mapping[str, Any]) -> None:
-    """Refuse boosters other than trees, and dropped trees where they do not work."""
+    """Raise an error if the booster is not of trees, or if it drops trees (dart) in a training for
+    which that does not work.
+    """
     booster = choice("booster", extra.get("booster", "gbtree"), ("gbtree", "dart"))
     drops_trees = booster == "dart" or extra.get("rate_drop") or extra.get("one_drop")
     if not drops_trees:
@@ -473,7 +543,7 @@ def _check_booster(task: Task, settings: Settings, extra: Mapping[str, Any]) -> 
     settings.refuse_dart()
 
 
-# As many documents as a leaf of LightGBM needs by default.
+# As many documents as a leaf of LightGBM has at least, by default.
 _LEAST_DOCUMENTS = 20
 
 # XGBoost's short names for parameters that its settings list under the long ones.
@@ -487,15 +557,19 @@ _MAIN_NAMES = {
 
 @functools.cache
 def _known_names() -> frozenset[str]:
-    """Return the names of XGBoost's parameters, as it lists them itself; it would only warn about
-    others.
+    """Return the names of all parameters of XGBoost, which itself would only warn of wrong names.
+
+    They are read from the configuration that XGBoost writes of boosters without trees.
     """
     xgboost = package("xgboost")
+    one_document = xgboost.DMatrix(np.zeros((1, 1), np.float32), label=[0.0])
     names = set()
-    tiny = xgboost.DMatrix(np.zeros((1, 1), np.float32), label=[0.0])
-    for booster in ("gbtree", "dart"):
-        params = {"booster": booster, "tree_method": "hist"}
-        config = xgboost.Booster(params, cache=[tiny]).save_config()
-        for name in re.findall(r'"(\w+)": ?"', config):
+    for kind in ("gbtree", "dart"):
+        booster = xgboost.Booster({"booster": kind, "tree_method": "hist"}, cache=[one_document])
+        # JSON, in which a parameter is a name and a text.
+        configuration = booster.save_config()
+        for name in re.findall(r'"(\w+)": ?"', configuration):
             names.add(_MAIN_NAMES.get(name, name))
-    return frozenset(names - {"name"})
+    # The configuration's own entry for what a part of it is called.
+    names.discard("name")
+    return frozenset(names)
