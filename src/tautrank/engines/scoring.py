@@ -9,6 +9,7 @@ in the order of the trees; so does this.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -25,6 +26,8 @@ _MOST_NODES = 2**16
 _MOST_COLUMNS = 2**14
 # What a tree costs per document, in the pairs that `balanced_ranges` counts in.
 _TREE_COST = 20.0
+# Below so many pairs, starting threads takes longer than they save.
+_FEWEST_COSTS_FOR_THREADS = 1e6
 # A column is told apart by its feature, its rule and its set of categories, in one number.
 _RULE_BITS = 3
 _FEATURE_BITS = 37
@@ -43,7 +46,7 @@ class Scorer:
         self._arrays = tuple(trees)
         self.single = single
         self._cost_of_row = _TREE_COST * (trees.trees.shape[0] - 1)
-        self.few = int(1e6 / self._cost_of_row)
+        self.few = int(_FEWEST_COSTS_FOR_THREADS / self._cost_of_row)
         """Up to this many rows, further threads would not pay."""
 
     @classmethod
@@ -69,25 +72,30 @@ class Scorer:
             X: features, float32 in C order.
             threads: the most threads to use.
         """
-        n = X.shape[0]
-        scores = np.empty(n)
-        if threads == 1 or n <= self.few:
-            kernel.score_rows(X, 0, n, self._arrays, self.single, scores)
+        n_rows = X.shape[0]
+        scores = np.empty(n_rows)
+        if threads == 1 or n_rows <= self.few:
+            kernel.score_rows(X, 0, n_rows, self._arrays, self.single, scores)
             return scores
 
-        def score_tiles(first: int, last: int) -> None:
-            first_row = first * kernel.TILE
-            end = min(n, last * kernel.TILE)
-            kernel.score_rows(X, first_row, end, self._arrays, self.single, scores)
+        # Threads share the rows in tiles, blocks of as many rows as the kernel scores at a time.
+        def score_tiles(first_tile: int, end_tile: int) -> None:
+            first_row = first_tile * kernel.TILE
+            end_row = min(n_rows, end_tile * kernel.TILE)
+            kernel.score_rows(X, first_row, end_row, self._arrays, self.single, scores)
 
-        n_tiles = -(-n // kernel.TILE)
+        n_tiles = math.ceil(n_rows / kernel.TILE)
         costs = np.full(n_tiles, kernel.TILE * self._cost_of_row)
         run(score_tiles, balanced_ranges(costs, threads), threads)
         return scores
 
 
 def packed(trees: Sequence[Tree]) -> kernel.PackedTrees | None:
-    """Return trees as the arrays that the compiled loops read; None if these do not cover them.
+    """Return trees as the arrays that the compiled scoring reads; None for trees that it cannot
+    score: linear ones, and trees with too many nodes or infinite thresholds.
+
+    The highest splits of a tree, its top, are handled apart. A document's way through the top is
+    found without jumps, by clearing bits: one bit stands for each exit, a node just below the top.
 
     Args:
         trees: the trees, in the order in which they are added up.
@@ -98,40 +106,46 @@ def packed(trees: Sequence[Tree]) -> kernel.PackedTrees | None:
     threshold = np.concatenate([tree.threshold for tree in trees])
     if 2 * n_splits.max() + 1 > _MOST_NODES or not np.isfinite(threshold).all():
         return None
-    compared = _columns(trees, threshold)
+    compared = _find_columns(trees, threshold)
     if compared is None:
         return None
 
-    forest = _forest(trees, n_splits)
-    tops = _tops(forest)
-    masks = _exit_masks(forest, tops)
-    nodes = _nodes(forest, compared)
-    top_splits = tops.splits[masks.split]
-    exit_nodes = _exit_nodes(forest, tops)
-    levels_below = np.zeros(n_splits.size, np.int64)
-    np.maximum.at(levels_below, forest.tree[exit_nodes], forest.height[exit_nodes])
+    forest = _number_nodes(trees, n_splits)
+    tops = _find_tops(forest)
+    masks = _make_exit_masks(forest, tops)
+    nodes = _lay_out_nodes(forest, compared)
+    split_of_mask = tops.splits[masks.split]
+
+    # Below the top, a document goes down at most as many levels as the highest exit of its tree.
+    exit_nodes = _find_exit_nodes(forest, tops)
+    tree_of_exit = forest.tree[exit_nodes]
+    levels_below_top = np.zeros(n_splits.size, np.int64)
+    np.maximum.at(levels_below_top, tree_of_exit, forest.height[exit_nodes])
 
     exit_positions = forest.position[exit_nodes]
-    exits_in_tree = exit_positions - forest.root[forest.tree[exit_nodes]]
+    steps_from_root = exit_positions - forest.root[tree_of_exit]
     arrays = kernel.PackedTrees(
         columns=compared.columns,
         category_bits=compared.category_bits,
-        trees=_tree_table(forest, tops, masks, levels_below),
+        trees=_make_tree_table(forest, tops, masks, levels_below_top),
         thresholds=nodes.thresholds,
         links=nodes.links,
         values=nodes.values,
-        top_columns=compared.column[top_splits].astype(np.uint16),
-        top_thresholds=compared.threshold[top_splits],
+        top_columns=compared.column[split_of_mask].astype(np.uint16),
+        top_thresholds=compared.threshold[split_of_mask],
         top_masks=masks.bits,
         word_ends=masks.word_ends,
-        exit_nodes=exits_in_tree.astype(np.uint16),
+        exit_nodes=steps_from_root.astype(np.uint16),
         exit_values=nodes.values[exit_positions],
     )
+    # The compiled code wants arrays in C order.
     return kernel.PackedTrees(*map(np.ascontiguousarray, arrays))
 
 
-class _Compared(NamedTuple):
-    """What the splits compare."""
+class _ComparedColumns(NamedTuple):
+    """The columns that scoring computes from the features of a document, and what each split of the
+    trees compares: a column, with a threshold.
+    """
 
     columns: Array
     """Feature, rule, first word and number of words of the set of categories of each column."""
@@ -143,70 +157,97 @@ class _Compared(NamedTuple):
     """The threshold of each split."""
 
 
-def _columns(trees: Sequence[Tree], thresholds: F64) -> _Compared | None:
-    """Return the columns that the splits of all trees compare; None if there are too many."""
+def _find_columns(trees: Sequence[Tree], thresholds: F64) -> _ComparedColumns | None:
+    """Return the columns that the splits of all trees compare; None if there are too many.
+
+    Splits compare the same column if they have the same feature, the same rule for missing values
+    and the same set of categories, if any. These three make one number, the key of the column.
+
+    Args:
+        trees: the trees.
+        thresholds: the thresholds of all splits, tree by tree.
+    """
     feature = np.concatenate([tree.feature for tree in trees])
     missing_left = np.concatenate([tree.missing_left for tree in trees])
     zero_is_missing = np.concatenate([tree.zero_is_missing for tree in trees])
-    rule = _rules(thresholds, missing_left, zero_is_missing)
+    rule = _missing_rules(thresholds, missing_left, zero_is_missing)
     threshold = greatest_float32(thresholds)
 
-    set_numbers: dict[bytes, int] = {}
-    category_set = np.full(feature.size, -1)
+    # Each set of categories has a number, from 1; 0 stands for a split without categories.
+    number_of_set: dict[bytes, int] = {}
+    set_of_split = np.zeros(feature.size, np.int64)
     first_split = 0
     for tree in trees:
-        for split_of_tree, codes in tree.categories.items():
-            split = first_split + split_of_tree
-            key = np.asarray(codes, np.int64).tobytes()
-            category_set[split] = set_numbers.setdefault(key, len(set_numbers))
+        for split_in_tree, codes in tree.categories.items():
+            split = first_split + split_in_tree
+            code_bytes = np.asarray(codes, np.int64).tobytes()
+            set_of_split[split] = number_of_set.setdefault(code_bytes, len(number_of_set) + 1)
             rule[split] = kernel.CATEGORY_NAN_LEFT + (not missing_left[split])
-            threshold[split] = 0.5  # between inside and outside of the set, 0 and 1
+            threshold[split] = 0.5  # the column is 0 inside the set, 1 outside
         first_split += tree.feature.size
 
-    set_of_feature = (category_set + 1) << (_FEATURE_BITS + _RULE_BITS)
-    keys, column = np.unique(
-        set_of_feature | feature << _RULE_BITS | rule,
-        return_inverse=True,
-    )
+    set_bits = set_of_split << (_FEATURE_BITS + _RULE_BITS)
+    key_of_split = set_bits | feature << _RULE_BITS | rule
+    keys, column = np.unique(key_of_split, return_inverse=True)
     if keys.size > _MOST_COLUMNS:
         return None
-    words = [_bits(np.frombuffer(key, np.int64)) for key in set_numbers]
-    return _Compared(
-        columns=_column_table(keys, words),
+    words = [_bit_words(np.frombuffer(code_bytes, np.int64)) for code_bytes in number_of_set]
+    return _ComparedColumns(
+        columns=_make_column_table(keys, words),
+        # The word at the end keeps the array from being empty.
         category_bits=np.concatenate([*words, np.zeros(1, np.uint32)]),
         column=column,
         threshold=threshold,
     )
 
 
-def _rules(threshold: F64, missing_left: Bools, zero_is_missing: Bools) -> I64:
-    """Return what the column of each split makes of missing values."""
-    left_rule = np.where(zero_is_missing, kernel.ZERO_LEFT, kernel.NAN_LEFT)
-    aside = left_rule + ~missing_left
+def _missing_rules(threshold: F64, missing_left: Bools, zero_is_missing: Bools) -> I64:
+    """Return, for each split, the kernel's number of the rule by which missing values go left or
+    right.
+
+    Args:
+        threshold: the threshold of each split.
+        missing_left: whether missing values go left.
+        zero_is_missing: whether 0 counts as missing besides NaN.
+    """
+    rule_to_left = np.where(zero_is_missing, kernel.ZERO_LEFT, kernel.NAN_LEFT)
+    rule = rule_to_left + ~missing_left  # the rule to the right has the next number
     # Where a missing value goes the way of 0, it can be taken for 0.
     goes_as_zero = missing_left == (threshold >= 0.0)
-    return np.where(goes_as_zero, kernel.NAN_AS_ZERO, aside)
+    return np.where(goes_as_zero, kernel.NAN_AS_ZERO, rule)
 
 
-def _column_table(keys: I64, words: Sequence[Array]) -> Array:
-    """Return feature, rule, first word and number of words of the columns with these keys."""
-    n_words = np.array([0] + [bits.size for bits in words])
-    set_number = keys >> (_FEATURE_BITS + _RULE_BITS)  # from 1; 0 for none
-    first_word = (np.cumsum(n_words) - n_words)[set_number]
+def _make_column_table(keys: I64, words_of_sets: Sequence[Array]) -> Array:
+    """Return a table of the compared columns: feature, rule for missing values, and first word and
+    number of words of the set of categories.
+
+    Args:
+        keys: the number that each column is told apart by; its bits are, from the highest, the
+            number of a set, a feature and a rule.
+        words_of_sets: the words of each set of categories.
+    """
+    set_number = keys >> (_FEATURE_BITS + _RULE_BITS)  # from 1; 0 for no categories
     feature = keys >> _RULE_BITS & 2**_FEATURE_BITS - 1
     rule = keys & 2**_RULE_BITS - 1
-    return np.column_stack((feature, rule, first_word, n_words[set_number])).astype(np.int32)
+
+    n_words_of_set = np.array([0] + [words.size for words in words_of_sets])
+    first_word_of_set = _starts(n_words_of_set)
+    first_word = first_word_of_set[set_number]
+    n_words = n_words_of_set[set_number]
+    return np.column_stack((feature, rule, first_word, n_words)).astype(np.int32)
 
 
-def _bits(codes: I64) -> Array:
-    """Return a set of whole numbers as bits of 32-bit words."""
-    words = np.zeros(int(codes.max(initial=-1)) // 32 + 1, np.uint32)
-    np.bitwise_or.at(words, codes // 32, (1 << (codes % 32)).astype(np.uint32))
+def _bit_words(codes: I64) -> Array:
+    """Return a set of category codes as 32-bit words, in which the bit of each code is 1."""
+    highest_code = int(codes.max(initial=-1))
+    words = np.zeros(highest_code // 32 + 1, np.uint32)
+    bits = (1 << (codes % 32)).astype(np.uint32)
+    np.bitwise_or.at(words, codes // 32, bits)
     return words
 
 
 class _Forest(NamedTuple):
-    """All trees as one: their splits are numbered through, then their leaves."""
+    """The nodes of all trees, numbered through: first all splits, tree by tree, then all leaves."""
 
     n_splits: int
     """Splits of all trees; nodes from this number on are leaves."""
@@ -232,36 +273,42 @@ class _Forest(NamedTuple):
     """Place of each tree's root."""
 
 
-def _forest(trees: Sequence[Tree], n_splits: I64) -> _Forest:
-    """Number the nodes of all trees, and find their levels, heights and places."""
-    n_all = int(n_splits.sum())
+def _number_nodes(trees: Sequence[Tree], n_splits: I64) -> _Forest:
+    """Return the nodes of all trees, numbered through, with their levels, heights and places.
+
+    Args:
+        trees: the trees.
+        n_splits: number of splits of each tree; it has one leaf more.
+    """
+    n_all_splits = int(n_splits.sum())
     tree_numbers = np.arange(len(trees))
     tree_of_split = np.repeat(tree_numbers, n_splits)
-    tree = np.concatenate((tree_of_split, np.repeat(tree_numbers, n_splits + 1)))
+    tree_of_leaf = np.repeat(tree_numbers, n_splits + 1)
+    tree = np.concatenate((tree_of_split, tree_of_leaf))
     first_split = _starts(n_splits)
-    first_leaf = n_all + first_split + tree_numbers
+    first_leaf = n_all_splits + first_split + tree_numbers
 
-    def numbered(children: Sequence[I64]) -> I64:
-        """Number children through: a split of its tree, or ``~leaf``."""
+    def number_children(children: Sequence[I64]) -> I64:
+        """Return the nodes of children that are a split of their tree, or ``~leaf``."""
         child = np.concatenate(children)
         split = child + first_split[tree_of_split]
         leaf = first_leaf[tree_of_split] + ~child
         return np.where(child >= 0, split, leaf)
 
-    left = numbered([tree.left for tree in trees])
-    right = numbered([tree.right for tree in trees])
+    left = number_children([tree.left for tree in trees])
+    right = number_children([tree.right for tree in trees])
 
-    levels, inner_levels = _levels(np.where(n_splits > 0, first_split, first_leaf), left, right)
-    height = np.zeros(tree.size, np.int64)
-    for inner in reversed(inner_levels):
-        height[inner] = 1 + np.maximum(height[left[inner]], height[right[inner]])
+    roots = np.where(n_splits > 0, first_split, first_leaf)
+    levels, inner_levels = _find_levels(roots, left, right)
+    height = _find_heights(tree.size, inner_levels, left, right)
 
     breadth_first = np.concatenate(levels)
-    layout = breadth_first[np.argsort(tree[breadth_first], kind="stable")]
+    tree_by_tree = np.argsort(tree[breadth_first], kind="stable")
+    layout = breadth_first[tree_by_tree]
     position = np.empty(layout.size, np.int64)
     position[layout] = np.arange(layout.size)
     return _Forest(
-        n_splits=n_all,
+        n_splits=n_all_splits,
         leaf_values=np.concatenate([tree.leaf for tree in trees]),
         left=left,
         right=right,
@@ -271,54 +318,92 @@ def _forest(trees: Sequence[Tree], n_splits: I64) -> _Forest:
         height=height,
         layout=layout,
         position=position,
+        # Each tree before has a leaf more than splits.
         root=first_split * 2 + tree_numbers,
     )
 
 
-def _levels(roots: I64, left: I64, right: I64) -> tuple[list[I64], list[I64]]:
-    """Return the nodes of each level, and the splits among them; the last level is empty."""
+def _find_levels(roots: I64, left: I64, right: I64) -> tuple[list[I64], list[I64]]:
+    """Return the nodes of each level of all trees from the roots down, and the splits among them;
+    the last level is empty.
+
+    Args:
+        roots: the root of each tree.
+        left: the left child of each split; nodes from their number on are leaves.
+        right: the right child of each split.
+    """
+    n_splits = left.size
     levels = [roots]
-    inner_levels = []
+    splits_of_levels = []
     while levels[-1].size:
-        inner = levels[-1][levels[-1] < left.size]
-        inner_levels.append(inner)
-        levels.append(np.stack((left[inner], right[inner]), axis=1).ravel())
-    return levels, inner_levels
+        level = levels[-1]
+        splits = level[level < n_splits]
+        splits_of_levels.append(splits)
+        # The two children of a split side by side.
+        children = np.stack((left[splits], right[splits]), axis=1)
+        levels.append(children.ravel())
+    return levels, splits_of_levels
+
+
+def _find_heights(n_nodes: int, inner_levels: Sequence[I64], left: I64, right: I64) -> I64:
+    """Return the height of each node: the number of levels below it, 0 for a leaf.
+
+    Args:
+        n_nodes: number of nodes of all trees.
+        inner_levels: the splits of each level, the roots first.
+        left: the left child of each split.
+        right: the right child of each split.
+    """
+    height = np.zeros(n_nodes, np.int64)
+    # From the lowest level up: a split is one higher than its higher child.
+    for splits in reversed(inner_levels):
+        left_height = height[left[splits]]
+        right_height = height[right[splits]]
+        height[splits] = 1 + np.maximum(left_height, right_height)
+    return height
 
 
 class _Tops(NamedTuple):
-    """The tops of the trees, whose splits are bits of a vector, and the exits below them."""
+    """The tops of the trees, each the highest splits of a tree, and their exits: the nodes just
+    below a top.
+    """
 
     splits: I64
     """The splits of all tops."""
-    exits: I64
-    """Exits below each node: 1 for what is not in a top."""
+    n_exits: I64
+    """Number of exits below each node: 1 for what is not in a top."""
     first_exit: I64
     """Number of the first exit below each node, from 0 in each tree."""
     first_exit_of_tree: I64
     """Number of each tree's first exit, from 0 in all; at the end the number of exits."""
 
 
-def _tops(forest: _Forest) -> _Tops:
-    """Return the tops: the highest splits of each tree, as many as have one bit per exit."""
-    tree_of_split = forest.tree[: forest.n_splits]
-    # A split is higher than its children, so that these splits are joined to the root.
-    highest_first = np.lexsort((-forest.height[: forest.n_splits], tree_of_split))
-    rank = np.arange(forest.n_splits) - _first_places(tree_of_split)
-    is_in_top = np.zeros(forest.n_splits, np.bool_)
-    is_in_top[highest_first[rank < kernel.EXITS - 1]] = True
+def _find_tops(forest: _Forest) -> _Tops:
+    """Return the top of each tree, its highest splits, and number the exits of each top.
 
-    exits = np.ones(forest.layout.size, np.int64)
-    for inner in reversed(forest.inner_levels):
-        top = inner[is_in_top[inner]]
-        exits[top] = exits[forest.left[top]] + exits[forest.right[top]]
+    An exit is a node just below the top; a top of n splits has n + 1 exits, numbered from left to
+    right. Each exit has a bit, so that `kernel.EXITS` limits their number.
+    """
+    tree_of_split = forest.tree[: forest.n_splits]
+    # A split is higher than its children, so that the highest splits are joined to the root.
+    highest_first = np.lexsort((-forest.height[: forest.n_splits], tree_of_split))
+    rank_in_tree = np.arange(forest.n_splits) - _first_of_group(tree_of_split)
+    is_in_top = np.zeros(forest.n_splits, np.bool_)
+    is_in_top[highest_first[rank_in_tree < kernel.EXITS - 1]] = True
+
+    # From the lowest level up: a split of a top has the exits of both its children.
+    n_exits = np.ones(forest.layout.size, np.int64)
+    for splits in reversed(forest.inner_levels):
+        top = splits[is_in_top[splits]]
+        n_exits[top] = n_exits[forest.left[top]] + n_exits[forest.right[top]]
+    # From the roots down: the exits of a right child follow those of the left child.
     first_exit = np.zeros(forest.layout.size, np.int64)
-    for inner in forest.inner_levels:
-        top = inner[is_in_top[inner]]
+    for splits in forest.inner_levels:
+        top = splits[is_in_top[splits]]
         first_exit[forest.left[top]] = first_exit[top]
-        first_exit[forest.right[top]] = first_exit[top] + exits[forest.left[top]]
-    first_exit_of_tree = np.append(0, np.cumsum(exits[forest.levels[0]]))
-    return _Tops(np.flatnonzero(is_in_top), exits, first_exit, first_exit_of_tree)
+        first_exit[forest.right[top]] = first_exit[top] + n_exits[forest.left[top]]
+    first_exit_of_tree = np.append(0, np.cumsum(n_exits[forest.levels[0]]))
+    return _Tops(np.flatnonzero(is_in_top), n_exits, first_exit, first_exit_of_tree)
 
 
 class _ExitMasks(NamedTuple):
@@ -336,55 +421,71 @@ class _ExitMasks(NamedTuple):
     """Number of each tree's first word; at the end the number of words."""
 
 
-def _exit_masks(forest: _Forest, tops: _Tops) -> _ExitMasks:
-    """Return the masks of the tops: a document that goes right clears the exits to its left."""
-    first_cleared = tops.first_exit[tops.splits]
-    end_cleared = first_cleared + tops.exits[forest.left[tops.splits]]
-    first_word = first_cleared // kernel.WORD
-    n_words = (end_cleared - 1) // kernel.WORD - first_word + 1
+def _make_exit_masks(forest: _Forest, tops: _Tops) -> _ExitMasks:
+    """Return the bits that each split of a top leaves to a document that goes right.
 
+    Each exit of a top (a node just below it) has a bit, and a document may leave by the exits whose
+    bits are 1. At a split where it goes right, the exits below the left child are cleared. Their
+    bits may lie in several words: there is one entry for each split and word.
+    """
+    first_cleared = tops.first_exit[tops.splits]
+    end_cleared = first_cleared + tops.n_exits[forest.left[tops.splits]]
+    first_word = first_cleared // kernel.WORD
+    last_word = (end_cleared - 1) // kernel.WORD
+    n_words = last_word - first_word + 1
+
+    # One entry for each split and word.
     split = np.repeat(np.arange(tops.splits.size), n_words)
-    entry_of_split = np.arange(split.size) - _starts(n_words)[split]
-    word = first_word[split] + entry_of_split
+    entry_in_split = np.arange(split.size) - _starts(n_words)[split]
+    word = first_word[split] + entry_in_split
 
     # Words are kept tree by tree, the highest word of a tree first.
-    words_of_tree = -(-tops.exits[forest.levels[0]] // kernel.WORD)
+    words_of_tree = -(-tops.n_exits[forest.levels[0]] // kernel.WORD)  # rounded up
     first_word_of_tree = np.append(0, np.cumsum(words_of_tree))
     tree = forest.tree[tops.splits[split]]
-    slot = first_word_of_tree[tree + 1] - 1 - word
-    order = np.argsort(slot, kind="stable")
+    position_of_word = first_word_of_tree[tree + 1] - 1 - word
+    order = np.argsort(position_of_word, kind="stable")
     split = split[order]
 
+    # Bits from low to high are cleared, high not included.
     first_exit_of_word = kernel.WORD * word[order]
     low = np.maximum(first_cleared[split] - first_exit_of_word, 0)
     high = np.minimum(end_cleared[split] - first_exit_of_word, kernel.WORD)
     cleared = (1 << high) - (1 << low)
-    entries_of_word = np.bincount(slot, minlength=first_word_of_tree[-1])
+    all_bits = 2**kernel.WORD - 1
+    entries_of_word = np.bincount(position_of_word, minlength=first_word_of_tree[-1])
     return _ExitMasks(
         split=split,
-        bits=(2**kernel.WORD - 1 - cleared).astype(np.uint32),
+        bits=(all_bits - cleared).astype(np.uint32),
         word_ends=np.append(0, np.cumsum(entries_of_word)),
         first_word_of_tree=first_word_of_tree,
     )
 
 
-def _exit_nodes(forest: _Forest, tops: _Tops) -> I64:
-    """Return the node below each exit, in the order of the exits of all trees."""
+def _find_exit_nodes(forest: _Forest, tops: _Tops) -> I64:
+    """Return the exits, the nodes just below the tops of the trees, in the order of their numbers:
+    tree by tree, from left to right.
+    """
+    roots = forest.levels[0]
     children = (forest.left[tops.splits], forest.right[tops.splits])
-    top_and_below = np.concatenate((forest.levels[0], *children))
-    below = np.setdiff1d(top_and_below, tops.splits, assume_unique=True)
-    exit_number = tops.first_exit_of_tree[forest.tree[below]] + tops.first_exit[below]
-    return below[np.argsort(exit_number)]
+    tops_and_exits = np.concatenate((roots, *children))
+    exits = np.setdiff1d(tops_and_exits, tops.splits, assume_unique=True)
+    first_number = tops.first_exit_of_tree[forest.tree[exits]]
+    exit_number = first_number + tops.first_exit[exits]
+    return exits[np.argsort(exit_number)]
 
 
-def _tree_table(forest: _Forest, tops: _Tops, masks: _ExitMasks, levels_below: I64) -> I64:
-    """Return a row for each tree, and one with the numbers of exits and words at the end."""
+def _make_tree_table(forest: _Forest, tops: _Tops, masks: _ExitMasks, levels_below_top: I64) -> I64:
+    """Return a row for each tree: first exit, first word of exit bits, place of the root, levels
+    below the top, and height. A row at the end holds the numbers of all exits and words.
+    """
+    height_of_tree = forest.height[forest.levels[0]]
     columns = (
         tops.first_exit_of_tree,
         masks.first_word_of_tree,
         np.append(forest.root, 0),
-        np.append(levels_below, 0),
-        np.append(forest.height[forest.levels[0]], 0),
+        np.append(levels_below_top, 0),
+        np.append(height_of_tree, 0),
     )
     return np.column_stack(columns)
 
@@ -400,8 +501,10 @@ class _Nodes(NamedTuple):
     """Value of each leaf; 0 for a split."""
 
 
-def _nodes(forest: _Forest, compared: _Compared) -> _Nodes:
-    """Lay the nodes of all trees out."""
+def _lay_out_nodes(forest: _Forest, compared: _ComparedColumns) -> _Nodes:
+    """Return threshold, links and value of all nodes in the order in which they are kept: tree by
+    tree, breadth first, so that the right child follows the left one.
+    """
     is_split = forest.layout < forest.n_splits
     split = forest.layout[is_split]
     leaf = forest.layout[~is_split] - forest.n_splits
@@ -417,10 +520,10 @@ def _nodes(forest: _Forest, compared: _Compared) -> _Nodes:
 
 
 def _starts(sizes: I64) -> I64:
-    """Return where each part begins, given the sizes of parts that follow each other."""
+    """Return the place where each of some parts begins that follow each other, from their sizes."""
     return np.cumsum(sizes) - sizes
 
 
-def _first_places(groups: I64) -> I64:
-    """Return for each entry the place of the first of its group; groups follow each other."""
+def _first_of_group(groups: I64) -> I64:
+    """Return, for each entry of ascending group numbers, the place of the first of its group."""
     return np.searchsorted(groups, groups)
