@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from lightgbm import Booster
 
 # Parameters of LightGBM's own objectives, and their counterparts in this library.
-_OF_OBJECTIVES = {
+_PARAMETERS_OF_OBJECTIVES = {
     "label_gain": "the loss's gain, as loss='lambdarank(gain=linear)'",
     "lambdarank_truncation_level": "the loss's k, as loss='lambdarank(k=10)'",
     "lambdarank_norm": "the loss's norm, as loss='lambdarank(norm=lightgbm)'",
@@ -52,7 +52,7 @@ _OF_OBJECTIVES = {
     "num_class": "one score per document",
 }
 # Useless or harmful for a training that has its data in memory.
-_FOR_FILES = (
+_PARAMETERS_OF_COMMAND_LINE = (
     "config",
     "task",
     "data",
@@ -64,7 +64,7 @@ _FOR_FILES = (
 )
 
 # The kinds of boosting that add each tree at the learning rate and never change it again.
-_ADDING = ("gbdt", "gbrt", "goss")
+_KINDS_THAT_KEEP_TREES = ("gbdt", "gbrt", "goss")
 
 # What `speed="fast"` sets. Shi et al., Quantized Training of Gradient Boosting Decision Trees,
 # NeurIPS 2022: integers of a few bits instead of gradients find the splits, the gradients
@@ -81,9 +81,10 @@ _FAST = {
     "quant_train_renew_leaf": True,
 }
 
-
-_FEW_FEATURES = 300
-_FEW_THREADS = 16
+# Up to so many features and threads, counting histograms by row is faster than by column.
+_MOST_FEATURES_BY_ROW = 300
+_MOST_THREADS_BY_ROW = 16
+# With fewer documents the least size of a leaf may leave no feature to split.
 _FEW_DOCUMENTS = 10_000
 
 
@@ -130,7 +131,8 @@ class LightGBMModel(FittedModel):
         Args:
             n_trees: their number.
         """
-        return self.read(self._unscaled_text(n_trees).encode(), self.n_features, self.scale)
+        content = self._unscaled_text(n_trees).encode()
+        return self.read(content, self.n_features, self.scale)
 
     def importances(self) -> F64:
         """Return the gain of each feature over all splits, as shares that sum to 1."""
@@ -144,7 +146,7 @@ class LightGBMModel(FittedModel):
         return scaled_text(self._unscaled_text(), self.scale)
 
     def _unscaled_text(self, n_trees: int = -1) -> str:
-        """Return LightGBM's text of the first trees, or of all."""
+        """Return LightGBM's text of the first trees, or of all (-1), without `scale`."""
         return str(self.unscaled.model_to_string(num_iteration=n_trees))
 
     def to_bytes(self) -> bytes:
@@ -153,7 +155,7 @@ class LightGBMModel(FittedModel):
 
     @classmethod
     def from_bytes(cls, content: bytes, n_features: int) -> LightGBMModel:
-        """Read a model text.
+        """Return the model that LightGBM has written as text.
 
         Args:
             content: text in UTF-8.
@@ -163,12 +165,13 @@ class LightGBMModel(FittedModel):
         # LightGBM reads what it can of a damaged text, and may then score with half a model.
         if not text.startswith("tree\n") or "\nend of trees\n" not in text:
             raise DataError("found something else than a LightGBM model text")
-        return cls._of_text(text)
+        return cls._from_text(text)
 
     @classmethod
-    def _of_text(cls, text: str) -> LightGBMModel:
+    def _from_text(cls, text: str) -> LightGBMModel:
+        """Return the model of a text, which is kept until `unscaled_trees` has read it."""
         model = cls(package(cls.tool).Booster(model_str=text))
-        model._text = text  # until the trees are packed for scoring
+        model._text = text
         return model
 
     @classmethod
@@ -180,31 +183,32 @@ class LightGBMModel(FittedModel):
     def weighted_sum(
         cls, models: Sequence[LightGBMModel], factors: Sequence[float]
     ) -> FittedModel | None:
-        """Return one booster with the trees of all models, their leaves scaled.
+        """Return one model whose score is a weighted sum of the scores of several models; its
+        booster holds the trees of all of them, with their leaves multiplied.
 
         Args:
-            models: the models.
-            factors: one per model.
+            models: the models, of the same features.
+            factors: the weight of each model.
         """
-        texts = [
-            scaled_text(model.to_text(), factor)
-            for model, factor in zip(models, factors, strict=True)
-        ]
-        return cls._of_text(joined_text(texts))
+        texts = []
+        for model, factor in zip(models, factors, strict=True):
+            texts.append(scaled_text(model.to_text(), factor))
+        return cls._from_text(joined_text(texts))
 
     def rounded(self, unit: float) -> FittedModel:
-        """Return the model with leaves that are multiples of a number.
+        """Return the model with the value of each leaf rounded to the nearest multiple of a number.
 
         Args:
             unit: the number.
         """
 
-        def rounded_line(line: re.Match[str]) -> str:
+        def round_leaves(line: re.Match[str]) -> str:
             leaves = numbers_in(line[1], np.float64)
-            return "leaf_value=" + text_of(np.rint(leaves / unit) * unit)
+            rounded_leaves = np.rint(leaves / unit) * unit
+            return "leaf_value=" + text_of(rounded_leaves)
 
-        text = re.sub(r"^leaf_value=(.*)$", rounded_line, self.to_text(), flags=re.M)
-        return self._of_text(with_sizes(text))
+        text = re.sub(r"^leaf_value=(.*)$", round_leaves, self.to_text(), flags=re.M)
+        return self._from_text(with_sizes(text))
 
     @classmethod
     def joined(cls, contents: Sequence[bytes], n_features: int) -> FittedModel:
@@ -214,13 +218,16 @@ class LightGBMModel(FittedModel):
             contents: what `to_bytes` returned for each.
             n_features: number of features that each has.
         """
-        return cls._of_text(joined_text([content.decode() for content in contents]))
+        texts = [content.decode() for content in contents]
+        return cls._from_text(joined_text(texts))
 
     def unscaled_trees(self) -> list[Tree]:
         """Return the trees as arrays; the sum of their leaves is the unscaled score."""
-        # Writing the text takes LightGBM longer than reading it takes us.
-        text = self._text or self._unscaled_text()
-        self._text = None
+        text = self._text
+        if text is None:
+            # Writing the text takes LightGBM longer than reading it takes us.
+            text = self._unscaled_text()
+        self._text = None  # it is not needed again, and may be large
         return lightgbm_trees(text)
 
 
@@ -253,45 +260,47 @@ class LightGBM(Engine):
         return _Learner(task, settings)
 
     def name_errors(self, loss: AnyLoss, names: Iterable[str]) -> list[str]:
-        """Return a sentence about each parameter that LightGBM does not have, or that has another
-        name here.
+        """Return an error sentence for each name of a parameter that cannot be given to LightGBM:
+        unknown ones, those that have another name in this library, are useless in this training,
+        or were given under two names.
+
+        LightGBM has several names for most parameters, of which one is the main name.
 
         Args:
             loss: the loss to train.
             names: names of parameters that a ranker does not have itself.
         """
         errors = []
-        main_names_met = set()
+        main_names_seen = set()
         for name in names:
-            main = main_names().get(name)
-            if main is None:
+            main_name = main_names().get(name)
+            if main_name is None:
                 known_names = {*main_names(), *OTHER_NAMES}
                 errors.append(str(unknown("parameter of lightgbm", name, known_names)))
                 continue
-            errors += our_name(name, main)
-            if main in _OF_OBJECTIVES and not isinstance(loss, NativeLoss):
-                errors.append(
-                    f"{name}: is for LightGBM's own objectives; expected {_OF_OBJECTIVES[main]}"
-                )
-            if main in _FOR_FILES:
+            errors += our_name(name, main_name)
+            if main_name in _PARAMETERS_OF_OBJECTIVES and not isinstance(loss, NativeLoss):
+                counterpart = _PARAMETERS_OF_OBJECTIVES[main_name]
+                errors.append(f"{name}: is for LightGBM's own objectives; expected {counterpart}")
+            if main_name in _PARAMETERS_OF_COMMAND_LINE:
                 errors.append(
                     f"{name}: is for LightGBM's command line; expected a parameter of training"
                 )
-            if main in main_names_met:
+            if main_name in main_names_seen:
                 errors.append(
-                    f"{name}: given twice, under two of LightGBM's names for {main}; "
+                    f"{name}: given twice, under two of LightGBM's names for {main_name}; "
                     "expected it once"
                 )
-            main_names_met.add(main)
+            main_names_seen.add(main_name)
         return errors
 
     def query_bagging(self, settings: Settings) -> QueryBagging | None:
-        """Return the sampling that ``bagging_by_query`` asks for; LightGBM has it for its own
-        objectives only.
+        """Return how this library samples queries for each tree, as ``bagging_by_query`` asks for;
+        None where all queries are used. LightGBM itself samples them for its own objectives only.
 
-        Quantised gradients are sampled by query too: LightGBM's sum of them is that of other
-        documents than the sampled ones (LightGBM#7397). Documents of queries that are not drawn
-        still count for ``min_data_in_leaf``.
+        Quantised gradients are sampled by query too: LightGBM sums those of other documents than
+        the sampled ones (LightGBM#7397). Documents of queries that are not drawn still count for
+        ``min_data_in_leaf``.
 
         Args:
             settings: how to train.
@@ -301,8 +310,10 @@ class LightGBM(Engine):
             return None
         seed = settings.seed + whole("bagging_seed", extra.get("bagging_seed", 0))
         share = _share(extra, "bagging_fraction")
-        every = whole("bagging_freq", extra.get("bagging_freq", 0))
-        return QueryBagging(share, every, seed) if every > 0 and share < 1 else None
+        rounds_per_draw = whole("bagging_freq", extra.get("bagging_freq", 0))
+        if rounds_per_draw <= 0 or share >= 1:
+            return None
+        return QueryBagging(share, rounds_per_draw, seed)
 
     def may_sample(self, kind: str, extra: Collection[str]) -> bool:
         """Whether features or rows can be sampled, and the user has not said how under any of
@@ -322,8 +333,8 @@ class LightGBM(Engine):
     def translate_parameters(
         self, parameters: Mapping[str, Any], fixed: Collection[str] = ()
     ) -> dict[str, Any]:
-        """Return the parameters, and how often rows are sampled: LightGBM samples them only when
-        told how often.
+        """Return parameters as LightGBM takes them: a share of rows to sample (``subsample``) is
+        completed by how often they are sampled, without which LightGBM samples none.
 
         Args:
             parameters: values by name.
@@ -332,7 +343,8 @@ class LightGBM(Engine):
         >>> LightGBM().translate_parameters({"subsample": 0.5})
         {'subsample': 0.5, 'subsample_freq': 1}
         """
-        says_how_often = {"subsample_freq", "bagging_freq"} & {*parameters, *fixed}
+        all_names = {*parameters, *fixed}
+        says_how_often = "subsample_freq" in all_names or "bagging_freq" in all_names
         if "subsample" in parameters and not says_how_often:
             return {**parameters, "subsample_freq": 1}
         return dict(parameters)
@@ -350,17 +362,21 @@ class _Learner(RefillableLearner):
         self.l2 = float(self.params.get("lambda_l2", 0.0))
         self._booster: Any = None  # until the first tree
         self._rate = settings.learning_rate
-        # On a cluster the network is waiting from the first tree on.
+        # On a cluster data is binned now: from the first tree on, the other workers wait for it.
         self._binned: BinnedParts | None = None
         if task.sample is not None:
             self._binned = LightGBMBinning(task, self.params).make()
-        self._joined = task.start if is_joined(task, self.params) else None
-        self._rounds_before = 0 if self._joined is None else self._joined.n_trees
+        # A model to start from whose trees are put before the new ones when training is over.
+        self._start_to_join = task.start if is_joined(task, self.params) else None
+        self._rounds_before = 0 if self._start_to_join is None else self._start_to_join.n_trees
 
     def grow(self, gradients: GradientsAt | None, rate: float) -> None:
-        objective = None if gradients is None else _plain_function(gradients)
+        """Grow a tree for the gradients of a loss at the current scores; None for LightGBM's own
+        objective.
+        """
+        objective = None if gradients is None else _objective_function(gradients)
         if self._booster is None:
-            self._begin(objective, rate)
+            self._grow_first_tree(objective, rate)
         else:
             self._set_rate(rate)
             self._booster.update(fobj=objective)
@@ -370,24 +386,34 @@ class _Learner(RefillableLearner):
         return self._rounds_before + int(self._booster.num_trees())
 
     def scores(self, part: Part) -> Array:
-        """Return the scores LightGBM keeps for its data sets."""
+        """Return the current score of each document of the training or the validation data."""
         if self._booster is not None:
-            return lightgbm_private.current_scores(self._booster, 0 if part == "train" else 1)
+            data_index = 0 if part == "train" else 1
+            return lightgbm_private.current_scores(self._booster, data_index)
+        # Before the first tree.
         X = self._task.parts[part].X
         if self._task.start is None:
             return np.zeros(X.shape[0])
         return self._task.start.unscaled_scores(X, self._settings.threads)
 
     def model(self, rounds: int) -> FittedModel:
+        """Return the model of the first rounds, those of the model that training started from
+        included.
+        """
         # Through the text, so that a model predicts the same before it is saved and after; it also
         # frees the data.
-        text = self._text(0, rounds - self._rounds_before)
-        if self._joined is not None:
-            text = joined_text([self._joined.to_bytes().decode(), text])
-        return LightGBMModel._of_text(text)
+        text = self._model_text(0, rounds - self._rounds_before)
+        if self._start_to_join is not None:
+            text_of_start = self._start_to_join.to_bytes().decode()
+            text = joined_text([text_of_start, text])
+        return LightGBMModel._from_text(text)
 
     def leaves(self, part: Part) -> Array:
-        """Return the leaf of each document in the last tree."""
+        """Return the number of the leaf that each document reaches in the last tree.
+
+        This library's own scoring finds it faster than LightGBM does: it scores with a tree whose
+        leaves have their numbers for values.
+        """
         from tautrank.engines.scoring import Scorer
 
         X = self._task.parts[part].X
@@ -396,30 +422,43 @@ class _Learner(RefillableLearner):
         text = self._booster.model_to_string(start_iteration=last_round, num_iteration=1)
         tree = lightgbm_trees(text)[0]
         leaf_numbers = np.arange(tree.leaf.size, dtype=np.float64)
-        scorer = Scorer.of([dataclasses.replace(tree, leaf=leaf_numbers)])
-        if scorer is None or not isinstance(X, np.ndarray) or X.dtype != np.float32:
+        numbered_tree = dataclasses.replace(tree, leaf=leaf_numbers)
+        scorer = Scorer.of([numbered_tree])
+
+        is_dense_float32 = isinstance(X, np.ndarray) and X.dtype == np.float32
+        if scorer is None or not is_dense_float32:
             leaves = self._booster.predict(X, last_round, 1, pred_leaf=True, num_threads=threads)
             return np.ravel(leaves)
         return scorer.scores(X, threads).astype(np.int64)
 
     def fill(self, leaves: Array, values: F64) -> F64:
-        """Change the values of leaves of the last tree."""
+        """Change the values of leaves of the last tree, and return them as LightGBM keeps them."""
         for leaf, value in zip(leaves, values, strict=True):
             self._booster.set_leaf_output(self.rounds - 1, leaf, value)
         return values
 
     def last_tree(self) -> bytes:
-        """Return a model of the last of the trees."""
-        return self._text(int(self._booster.num_trees()) - 1, 1).encode()
+        """Return a model of the last tree alone, as LightGBM's text in UTF-8."""
+        last = int(self._booster.num_trees()) - 1
+        return self._model_text(last, 1).encode()
 
-    def _text(self, first: int, n_trees: int) -> str:
+    def _model_text(self, first: int, n_trees: int) -> str:
+        """Return LightGBM's text of some of the new trees, from the tree number `first` on."""
         # The text ends with the parameters of the training; the rate of its last tree is not one of
         # them.
         self._set_rate(self._settings.learning_rate)
         return str(self._booster.model_to_string(start_iteration=first, num_iteration=n_trees))
 
-    def _begin(self, objective: Callable[..., Any] | None, rate: float) -> None:
-        """Grow the first tree."""
+    def _grow_first_tree(self, objective: Callable[..., Any] | None, rate: float) -> None:
+        """Bin the data, make the booster, and grow the first tree.
+
+        With quantised gradients one thread makes the booster: each thread that makes it draws
+        random numbers for rounding, so that trees would depend on the number of threads.
+
+        Args:
+            objective: the gradients of a loss of this library; None for LightGBM's own objective.
+            rate: learning rate of the tree.
+        """
         params = {
             **self.params,
             "learning_rate": rate,
@@ -428,53 +467,62 @@ class _Learner(RefillableLearner):
             "seed": (self._settings.seed + self._task.start_step) % 2**31,
         }
         self._rate = rate
-        binned = self._binned or LightGBMBinning(self._task, params).shared()
+        binned = self._binned
+        if binned is None:
+            binned = LightGBMBinning(self._task, params).shared()
         if objective is not None:
             params["objective"] = objective
-        start = self._booster_to_continue(is_our_loss=objective is not None)
+        booster_to_continue = self._booster_to_continue(is_our_loss=objective is not None)
 
         if is_quantised(params):
-            is_alone = start is None and self._task.sample is None
-            if is_alone and is_set(params, "force_row_wise"):
-                self._booster = _begun_by_one_thread(params, binned)
+            is_new_and_alone = booster_to_continue is None and self._task.sample is None
+            if is_new_and_alone and is_set(params, "force_row_wise"):
+                self._booster = _start_booster_by_one_thread(params, binned)
                 return
             params["num_threads"] = 1
         self._booster = package("lightgbm").train(
             params,
             binned.train,
-            1,
-            None if binned.valid is None else [binned.valid],
-            init_model=start,
+            num_boost_round=1,
+            valid_sets=None if binned.valid is None else [binned.valid],
+            init_model=booster_to_continue,
             keep_training_booster=True,
         )
         if is_quantised(params):
             self._booster.reset_parameter({"num_threads": self.params["num_threads"]})
 
     def _booster_to_continue(self, *, is_our_loss: bool) -> Booster | None:
-        """Return the booster that LightGBM itself continues, if there is one; a loss of this
-        library continues the unscaled trees.
+        """Return the booster that LightGBM itself adds trees to; None for a new one.
+
+        A loss of this library goes on from the unscaled scores of a model, LightGBM's own objective
+        from its scores.
         """
         start = self._task.start
-        if self._joined is not None or not isinstance(start, LightGBMModel):
+        if self._start_to_join is not None or not isinstance(start, LightGBMModel):
             return None
         return start.unscaled if is_our_loss else start.booster
 
     def _set_rate(self, rate: float) -> None:
+        """Set the learning rate of the next tree, if it is not that of the last one."""
         if rate == self._rate:
             return
-        changed = {"learning_rate": rate}
+        new_params = {"learning_rate": rate}
         if is_set(self.params, "extra_trees"):
-            # LightGBM now begins to draw the thresholds of extra_trees from the seed again: without
-            # another one, the same thresholds for every tree.
-            key = (self._settings.seed, self._task.start_step, int(self._booster.num_trees()))
-            changed["extra_seed"] = int(np.random.default_rng(key).integers(2**31))
-        self._booster.reset_parameter(changed)
+            # A change of parameters makes LightGBM draw the random thresholds of extra_trees from
+            # the start again: with the same seed, each tree would have the same thresholds.
+            n_trees = int(self._booster.num_trees())
+            rng = np.random.default_rng((self._settings.seed, self._task.start_step, n_trees))
+            new_params["extra_seed"] = int(rng.integers(2**31))
+        self._booster.reset_parameter(new_params)
         self._rate = rate
 
 
-def _plain_function(gradients: GradientsAt) -> Callable[[Array, Any], tuple[F32, F32]]:
-    """Return the gradients as LightGBM calls them: it copies its parameters deeply, and any other
-    callable would take the data along.
+def _objective_function(gradients: GradientsAt) -> Callable[[Array, Any], tuple[F32, F32]]:
+    """Return a function of scores and data set, as LightGBM calls an objective, that returns the
+    gradients and hessians of a loss.
+
+    It is a plain function because LightGBM copies its parameters deeply: an object that holds the
+    data would be copied with the data, a function is not.
     """
 
     def objective(scores: Array, _: Any) -> tuple[F32, F32]:
@@ -483,42 +531,49 @@ def _plain_function(gradients: GradientsAt) -> Callable[[Array, Any], tuple[F32,
     return objective
 
 
-def _begun_by_one_thread(params: Mapping[str, Any], binned: BinnedParts) -> Any:
-    """Return a booster of one tree, whose trees with quantised gradients do not depend on the
-    number of threads.
+def _start_booster_by_one_thread(params: Mapping[str, Any], binned: BinnedParts) -> Any:
+    """Return a booster with its first tree, whose trees do not depend on the number of threads
+    although gradients are quantised: rounded at random to a few levels.
 
-    Such gradients are rounded by random numbers that each thread draws, from a seed of its own,
-    when the booster is made; and as many threads as then will count histograms by row. So one
-    thread makes it, of as many documents without features, and the training data is put in their
-    place. Two things must be the same in both: the layout of histograms, which LightGBM would
-    choose for the documents without features, and the groups of features. LightGBM bundles sparse
-    features of the training data, but never those of documents that are binned like others.
+    When a booster is made, each thread draws the random numbers of its share of the documents, from
+    a seed of its own; and histograms by row are counted by as many threads as then. So the booster
+    is made by one thread. For its histograms to be counted by all threads, it is made of a stand-in
+    for the training data, of as many documents but without features, which is then replaced.
+
+    Two things must be the same in both: the layout of histograms, which LightGBM would choose for
+    the stand-in, and the groups of features. LightGBM bundles sparse features of the training data,
+    but never those of documents that are binned like others.
+
+    Args:
+        params: LightGBM's parameters; a function as objective is a loss of this library.
+        binned: training and validation data.
     """
     lightgbm = package("lightgbm")
     objective = params["objective"] if callable(params["objective"]) else None
-    params_of_one = {**params, "num_iterations": 1, "num_threads": 1}
+    one_thread_params = {**params, "num_iterations": 1, "num_threads": 1}
     if objective is not None:
-        params_of_one["objective"] = "none"
+        one_thread_params["objective"] = "none"
 
     train = binned.train.construct()
-    documents = lightgbm.Dataset(None, params=params_of_one)
-    lightgbm_private.make_room_as_in(documents, train, train.num_data())
-    lightgbm_private.mark_finished(documents)
+    stand_in = lightgbm.Dataset(None, params=one_thread_params)
+    lightgbm_private.make_room_as_in(stand_in, train, train.num_data())
+    lightgbm_private.mark_finished(stand_in)
     # LightGBM's own objectives look at labels and queries.
-    documents.set_label(train.get_label())
-    documents.set_group(train.get_group())
+    stand_in.set_label(train.get_label())
+    stand_in.set_group(train.get_group())
 
-    booster = lightgbm.Booster(params_of_one, documents)
+    booster = lightgbm.Booster(one_thread_params, stand_in)
     booster.reset_parameter({"num_threads": params["num_threads"]})
     if binned.valid is not None:
         booster.add_valid(binned.valid, "valid_0")
-    # While `documents` are there: LightGBM compares the two.
+    # LightGBM compares the new data with the old: `stand_in` must live until here.
     booster.update(train, objective)
     return booster
 
 
 def parameters(task: Task, settings: Settings) -> dict[str, Any]:
-    """Return LightGBM's parameters for a training.
+    """Return LightGBM's parameters for a training, from the settings of this library and LightGBM's
+    own parameters among them (`Settings.extra`), which take precedence.
 
     Args:
         task: what to learn.
@@ -529,14 +584,15 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
     extra = _extra_by_main_name(settings)
     _check_boosting(task, settings, extra)
     if not isinstance(task.loss, NativeLoss) and _samples_by_query(extra):
-        # The loop samples the queries: without an objective of its own, LightGBM would draw none.
+        # This library samples the queries (`query_bagging`): LightGBM would draw none.
         extra = {name: value for name, value in extra.items() if not name.startswith("bagging_")}
     check_leaves(settings.langevin, extra)
     streams = [data.X for data in task.parts.values() if isinstance(data.X, StreamedRows)]
     check_memory(streams, extra.get("max_bin", 255))
 
-    params = _fixed_parameters(task, settings)
-    if not {"force_row_wise", "force_col_wise"} & extra.keys():
+    params = _parameters_of_settings(task, settings)
+    says_layout = "force_row_wise" in extra or "force_col_wise" in extra
+    if not says_layout:
         params |= _histogram_layout(task, settings, streams)
     params |= extra
     if is_quantised(params):
@@ -545,11 +601,18 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
 
 
 def _check_boosting(task: Task, settings: Settings, extra: Mapping[str, Any]) -> None:
-    """Refuse kinds of boosting that do not go with what else is asked for."""
+    """Raise an error if LightGBM's kind of boosting does not work with early stopping, Langevin
+    boosting or sampling by query, where these are asked for.
+
+    Args:
+        task: what to learn.
+        settings: how to train.
+        extra: LightGBM's own parameters among the settings, by their main names.
+    """
     boosting = extra.get("boosting", "gbdt")
     if boosting == "dart":
         settings.refuse_dart()
-    if settings.langevin is not None and boosting not in _ADDING:
+    if settings.langevin is not None and boosting not in _KINDS_THAT_KEEP_TREES:
         raise OptionError(
             f"langevin: LightGBM's boosting={boosting} weights trees differently; expected gbdt or "
             "goss"
@@ -561,13 +624,15 @@ def _check_boosting(task: Task, settings: Settings, extra: Mapping[str, Any]) ->
         )
 
 
-def _fixed_parameters(task: Task, settings: Settings) -> dict[str, Any]:
-    """Return what the task and the settings say, under LightGBM's names."""
+def _parameters_of_settings(task: Task, settings: Settings) -> dict[str, Any]:
+    """Return the settings that all engines have under LightGBM's names, and what follows from the
+    loss and the number of documents.
+    """
     params: dict[str, Any] = {
         "learning_rate": settings.learning_rate,
         "num_leaves": settings.num_leaves,
         "num_threads": settings.threads,
-        # Members of a committee share the bins.
+        # Members of a committee share the bins, and so the seed of the sample they are found from.
         "data_random_seed": settings.seed if task.bin_seed is None else task.bin_seed,
         "verbosity": -1,
         "metric": "None",
@@ -587,43 +652,57 @@ def _fixed_parameters(task: Task, settings: Settings) -> dict[str, Any]:
 def _histogram_layout(
     task: Task, settings: Settings, streams: Sequence[StreamedRows]
 ) -> dict[str, bool]:
-    """Return how histograms are counted; nothing where LightGBM may choose by timing the first
-    tree.
+    """Return the parameter that makes LightGBM count the histograms of features by row or by
+    column; no parameter where LightGBM may choose by timing the first tree.
+
+    Args:
+        task: what to learn.
+        settings: how to train.
+        streams: the features that are read from files in chunks, if any.
     """
     has_memory_limit = any(rows.memory is not None for rows in streams)
-    is_small = task.train.n_features <= _FEW_FEATURES and settings.threads <= _FEW_THREADS
+    has_few_features = task.train.n_features <= _MOST_FEATURES_BY_ROW
+    is_small = has_few_features and settings.threads <= _MOST_THREADS_BY_ROW
     is_dense = isinstance(task.train.X, np.ndarray | StreamedRows)
     if is_small and is_dense and not has_memory_limit:
         # Faster than LightGBM's own choice on dense data whose histograms fit a core's cache, at
         # the price of a second copy of the bins.
         return {"force_row_wise": True}
+    # A choice by timing could change the bits of LightGBM's own gradients' sums from run to run.
     if has_memory_limit or isinstance(task.loss, NativeLoss):
         return {"force_col_wise": True}
     return {}
 
 
 def _avoid_wrong_sums(params: dict[str, Any]) -> None:
-    """Change parameters by which LightGBM's sums of quantised gradients are wrong, or depend on the
-    number of threads.
+    """Replace, in `params` itself, parameters with which LightGBM's sums of quantised gradients
+    would be wrong or depend on the number of threads.
+
+    A share of the features for each tree becomes a share for each node.
     """
     if "feature_fraction" in params:
-        # Wrong where a whole tree has some of the features only (LightGBM#7397).
-        share = _share(params, "feature_fraction")
+        # Sums are wrong where a whole tree has some of the features only (LightGBM#7397).
+        share_per_tree = _share(params, "feature_fraction")
         del params["feature_fraction"]
-        params["feature_fraction_bynode"] = share * params.get("feature_fraction_bynode", 1.0)
+        share_per_node = params.get("feature_fraction_bynode", 1.0)
+        params["feature_fraction_bynode"] = share_per_tree * share_per_node
     if is_set(params, "force_row_wise"):
-        params["enable_bundle"] = False  # see `_begun_by_one_thread`
+        params["enable_bundle"] = False  # see `_start_booster_by_one_thread`
 
 
 def _share(params: Mapping[str, Any], name: str) -> float:
-    """Return a share of all, above 0; 1 where it is not set."""
+    """Return a parameter that is a share, above 0 and at most 1; 1 where it is not set."""
     return real(name, params.get(name, 1.0), least=0.0, above=True, most=1.0)
 
 
 def _extra_by_main_name(settings: Settings) -> dict[str, Any]:
-    """Return the parameters beside those that all engines have, under their main names."""
+    """Return LightGBM's own parameters among the settings, and those that ``speed="fast"`` sets,
+    by their main names.
+    """
     extra = _by_main_name(settings.extra)
-    return {**_FAST, **extra} if settings.speed == "fast" else extra
+    if settings.speed == "fast":
+        return {**_FAST, **extra}
+    return extra
 
 
 def _samples_by_query(extra: Mapping[str, Any]) -> bool:
@@ -633,8 +712,9 @@ def _samples_by_query(extra: Mapping[str, Any]) -> bool:
     return is_quantised(extra) and "bagging_fraction" in extra
 
 
-def _by_main_name(extra: Mapping[str, Any]) -> dict[str, Any]:
-    return {main_names().get(name, name): value for name, value in extra.items()}
+def _by_main_name(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters by LightGBM's main names; unknown names stay."""
+    return {main_names().get(name, name): value for name, value in params.items()}
 
 
 @functools.cache
