@@ -19,11 +19,13 @@ from tautrank.engines.langevin import Langevin
 from tautrank.engines.model import FittedModel, shares
 from tautrank.engines.monitor import TrainingMonitor
 from tautrank.engines.packages import package
-from tautrank.engines.task import NativeLoss, Settings, Task
+from tautrank.engines.task import NativeLoss, Part, Settings, Task
 from tautrank.errors import OptionError
 
+# Trees that are scaled by less than this are too small to be scaled back.
 _SMALLEST_SCALE = 2.0**-512
-_DEEPEST = 16
+# CatBoost's limit of the depth of a tree.
+_LARGEST_DEPTH = 16
 # CatBoost's names for parameters that scikit-learn and LightGBM share.
 _CATBOOST_NAMES = {"colsample_bytree": "rsm", "reg_lambda": "l2_leaf_reg"}
 
@@ -40,19 +42,25 @@ class CatBoostModel(FittedModel):
     member: ClassVar[str] = "model.cbm"
 
     def __init__(self, model: Any, n_features: int) -> None:
-        self.model, self.n_features = model, n_features
+        self.model = model
+        self.n_features = n_features
         self.n_trees = int(model.tree_count_)
 
     def _scores(self, X: Any, threads: int) -> Any:
         return self.model.predict(X, prediction_type="RawFormulaVal", thread_count=threads)
 
     def _contributions(self, X: Any, threads: int) -> Any:
+        """Return what each feature adds to each score (SHAP values), and the mean score in the last
+        column.
+        """
         pool = package(self.tool).Pool(X)
         values = self.model.get_feature_importance(pool, type="ShapValues", thread_count=threads)
-        # CatBoost knows the features up to the last one it has used; the last column is the mean.
-        features, mean = values[:, :-1], values[:, -1:]
-        unused = np.zeros((len(values), self.n_features - features.shape[1]))
-        return np.hstack((features, unused, mean))
+        of_features = values[:, :-1]
+        mean = values[:, -1:]
+        # CatBoost leaves out the features behind the last one that it has used.
+        n_unused = self.n_features - of_features.shape[1]
+        of_unused_features = np.zeros((len(values), n_unused))
+        return np.hstack((of_features, of_unused_features, mean))
 
     def importances(self) -> F64:
         """Return how much each feature changes the prediction (PredictionValuesChange), as shares
@@ -72,15 +80,16 @@ class CatBoostModel(FittedModel):
 
     @classmethod
     def from_bytes(cls, content: bytes, n_features: int) -> CatBoostModel:
-        """Read CatBoost's binary format.
+        """Return the model that CatBoost has written in its binary format.
 
         Args:
             content: what `to_bytes` returned.
             n_features: number of features that the model was trained on.
         """
         model = package(cls.tool).CatBoost().load_model(blob=content)
-        # CatBoost keeps the features up to the last one it has used.
-        return cls(model, max(n_features, len(model.feature_names_ or ())))
+        # CatBoost leaves out the features behind the last one that it has used.
+        n_features_used = len(model.feature_names_ or ())
+        return cls(model, max(n_features, n_features_used))
 
     @classmethod
     def tool_errors(cls) -> tuple[type[Exception], ...]:
@@ -130,43 +139,49 @@ class CatBoost(SelfTrainingEngine):
             raise OptionError("learning_rate: found one per tree; expected one number for CatBoost")
         if settings.langevin is not None:
             _check_langevin(settings.langevin, task, settings)
-        model = self._fitted(task, settings, monitor)
-        n_dropped = model.tree_count_ - monitor.rounds_to_keep
-        if n_dropped > 0:
+        model = self._train_all_rounds(task, settings, monitor)
+        n_trees_to_drop = model.tree_count_ - monitor.rounds_to_keep
+        if n_trees_to_drop > 0:
             model.shrink(monitor.rounds_to_keep)
             if settings.langevin is not None:
-                # The trees that were kept were shrunk before each of those that were not.
-                undone = _factor(settings.langevin, settings.learning_rate) ** -n_dropped
+                # CatBoost has scaled the trees before it grew each of those that are dropped.
+                factor = _scale_per_tree(settings.langevin, settings.learning_rate)
+                correction = factor**-n_trees_to_drop
                 scale, bias = model.get_scale_and_bias()
-                model.set_scale_and_bias(scale * undone, bias * undone)
+                model.set_scale_and_bias(scale * correction, bias * correction)
+        # Through the file format, so that a model predicts the same before it is saved and after.
         n_features = task.train.n_features
-        return CatBoostModel.from_bytes(CatBoostModel(model, n_features).to_bytes(), n_features)
+        content = CatBoostModel(model, n_features).to_bytes()
+        return CatBoostModel.from_bytes(content, n_features)
 
-    def _fitted(self, task: Task, settings: Settings, monitor: TrainingMonitor) -> Any:
-        """Return CatBoost's model, as it is when training ends."""
-        adapter = _MonitorAdapter(monitor, 0 if task.start is None else task.start.n_trees)
-        params = _parameters(task, settings)
-        # CatBoost shows its scores only to a metric.
+    def _train_all_rounds(self, task: Task, settings: Settings, monitor: TrainingMonitor) -> Any:
+        """Train until the monitor says stop, and return CatBoost's model with the trees of all
+        rounds.
+        """
+        n_trees_before = 0 if task.start is None else task.start.n_trees
+        adapter = _MonitorAdapter(monitor, n_trees_before)
+        params = _catboost_parameters(task, settings)
         if monitor.history:
+            # CatBoost shows its scores only to a metric.
             params["eval_metric"] = adapter
+        start = task.start.model if isinstance(task.start, CatBoostModel) else None
         with self.in_one_sentence(task.loss), warnings.catch_warnings():
             # CatBoost tries to compile the metric with Numba, and warns that it cannot.
             warnings.filterwarnings("ignore", message="Can't optim|Failed to optim")
             model = package(self.name).CatBoost(params)
-            model.fit(
-                _pool(task.train, task.document_weights),
-                eval_set=None if task.valid is None else _pool(task.valid, None),
-                callbacks=[adapter],
-                init_model=task.start.model if isinstance(task.start, CatBoostModel) else None,
-            )
+            train = _make_pool(task.train, task.document_weights)
+            valid = None if task.valid is None else _make_pool(task.valid, None)
+            model.fit(train, eval_set=valid, callbacks=[adapter], init_model=start)
         if adapter.failure is not None:
             raise adapter.failure
         return model
 
     @classmethod
     def find_objective(cls, text: str) -> str | None:
-        """Return the objective that a user means; it may have parameters in CatBoost's own
-        spelling.
+        """Return the objective of CatBoost that a user has typed, in CatBoost's own spelling; None
+        if there is no such objective.
+
+        Parameters of the objective may follow it, in CatBoost's own spelling.
 
         Args:
             text: an objective, such as ``YetiRank`` or ``YetiRank:mode=NDCG;top=10``.
@@ -189,8 +204,8 @@ class CatBoost(SelfTrainingEngine):
     def translate_parameters(
         self, parameters: Mapping[str, Any], fixed: Collection[str] = ()
     ) -> dict[str, Any]:
-        """Rename parameters to CatBoost's names; its default trees have no minimum of documents per
-        leaf.
+        """Return parameters under CatBoost's names. The minimum of documents per leaf is left out,
+        since CatBoost's default trees have none.
 
         Args:
             parameters: values under the names that scikit-learn and LightGBM use.
@@ -205,17 +220,18 @@ class CatBoost(SelfTrainingEngine):
             if name != "min_child_samples":
                 renamed[_CATBOOST_NAMES.get(name, name)] = value
         if "subsample" in renamed:
-            renamed["bootstrap_type"] = "Bernoulli"  # the other types take no share of rows
+            # CatBoost's other ways of sampling take no share of the rows.
+            renamed["bootstrap_type"] = "Bernoulli"
         return renamed
 
 
 class _MonitorAdapter:
-    """The monitor of a training as CatBoost knows such things: as a metric it sees the scores, as a
-    callback it may stop the training.
+    """What CatBoost calls so that a `TrainingMonitor` judges each round: a metric, which is shown
+    the scores, and a callback, which may stop the training.
 
     Args:
-        monitor: the monitor.
-        rounds: rounds before the first one.
+        monitor: judges each round.
+        rounds: number of rounds of the model that training continues, or 0.
     """
 
     def __init__(self, monitor: TrainingMonitor, rounds: int) -> None:
@@ -228,37 +244,54 @@ class _MonitorAdapter:
         return self  # CatBoost copies its parameters; the monitor must be the one that was given
 
     def is_max_optimal(self) -> bool:
+        """Return whether higher values of the metric are better, as CatBoost asks any metric."""
         return True
 
     def evaluate(self, approxes: Any, target: Any, weight: Any) -> tuple[float, float]:
-        # Training data first, then validation data, after every tree. The array is CatBoost's own
-        # memory.
+        """Keep the scores that CatBoost computes its metric from; the value itself is not used.
+
+        After every tree CatBoost calls this for the training data, then for the validation data.
+        """
+        # A copy: the array is CatBoost's own memory.
         self._scores_of_round.append(np.array(approxes[0]))
         return 0.0, 1.0
 
     def get_final_error(self, error: float, weight: float) -> float:
+        """Return the value of the metric from the two numbers of `evaluate`."""
         return error
 
     def after_iteration(self, _: Any) -> bool:
-        train_and_valid = self._scores_of_round
+        """Let the monitor judge the round that has ended, and return whether training goes on."""
+        scores_of_parts = self._scores_of_round
         self._scores_of_round = []
         self._rounds += 1
+
+        def scores(part: Part) -> Array:
+            return scores_of_parts[0 if part == "train" else -1]
+
         try:
-            return not self._monitor.after_round(
-                self._rounds, lambda part: train_and_valid[0 if part == "train" else -1]
-            )
+            should_stop = self._monitor.after_round(self._rounds, scores)
         except BaseException as failure:  # CatBoost would print it and go on
             self.failure = failure
             return False
+        return not should_stop
 
 
-def _pool(data: RankingData, weights: F64 | None) -> Any:
-    return package("catboost").Pool(
-        data.X, data.labels, group_id=query_of(data.offsets), group_weight=weights
-    )
+def _make_pool(data: RankingData, weights: F64 | None) -> Any:
+    """Return ranking data as CatBoost's own data set, a pool.
+
+    Args:
+        data: the documents.
+        weights: weight of each document's query; None for equal weights.
+    """
+    query_ids = query_of(data.offsets)
+    return package("catboost").Pool(data.X, data.labels, group_id=query_ids, group_weight=weights)
 
 
-def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
+def _catboost_parameters(task: Task, settings: Settings) -> dict[str, Any]:
+    """Return CatBoost's parameters for a training, from the settings of this library and CatBoost's
+    own parameters among them (`Settings.extra`), which take precedence.
+    """
     assert isinstance(task.loss, NativeLoss)
     objective = task.loss.objective
     if objective == "StochasticRank":
@@ -279,25 +312,32 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
             "diffusion_temperature": settings.langevin.temperature,
             "model_shrink_rate": settings.langevin.shrink_rate,
         }
-    if not {"depth", "max_depth", "grow_policy"} & set(settings.extra):
+    says_depth = not {"depth", "max_depth", "grow_policy"}.isdisjoint(settings.extra)
+    if not says_depth:
+        # The least depth at which a tree has so many leaves.
         depth = math.ceil(math.log2(settings.num_leaves))
-        params["depth"] = min(_DEEPEST, max(1, depth))
+        params["depth"] = min(_LARGEST_DEPTH, max(1, depth))
     return {**params, **settings.extra}
 
 
 def _check_langevin(langevin: Langevin, task: Task, settings: Settings) -> None:
+    """Raise an error if CatBoost cannot do Langevin boosting, which adds noise to gradients and
+    shrinks the model before each tree, with the other settings.
+    """
     for name in ("model_shrink_rate", "model_shrink_mode"):
         if name in settings.extra:
             raise OptionError(
                 f"{name}: found beside langevin, which has a shrink_rate; expected one of the two"
             )
-    factor = _factor(langevin, settings.learning_rate)
-    if task.start is not None and factor != 1:
+    scale_per_tree = _scale_per_tree(langevin, settings.learning_rate)
+    if task.start is not None and scale_per_tree != 1:
         raise OptionError(
             "init_model: CatBoost does not shrink a model that it continues; expected none, or "
             "langevin with shrink_rate=0"
         )
-    if factor ** (settings.early_stopping_rounds or 0) < _SMALLEST_SCALE:
+    # Early stopping drops so many trees at most, and the others are then scaled back.
+    scale_of_best_trees = scale_per_tree ** (settings.early_stopping_rounds or 0)
+    if scale_of_best_trees < _SMALLEST_SCALE:
         raise OptionError(
             "early_stopping_rounds: CatBoost shrinks the best trees to nothing in "
             f"{settings.early_stopping_rounds} rounds; expected fewer, or a smaller shrink_rate of "
@@ -305,8 +345,11 @@ def _check_langevin(langevin: Langevin, task: Task, settings: Settings) -> None:
         )
 
 
-def _factor(langevin: Langevin, learning_rate: float) -> float:
-    """Return the factor that CatBoost scales a model by before each tree, which it computes from
-    float32 numbers.
+def _scale_per_tree(langevin: Langevin, learning_rate: float) -> float:
+    """Return the factor that CatBoost scales a model by before each new tree: 1 minus the learning
+    rate times the shrink rate.
     """
-    return 1.0 - float(np.float32(learning_rate)) * float(np.float32(langevin.shrink_rate))
+    # CatBoost keeps both rates in float32.
+    rate = float(np.float32(learning_rate))
+    shrink_rate = float(np.float32(langevin.shrink_rate))
+    return 1.0 - rate * shrink_rate

@@ -27,33 +27,36 @@ _FEWEST_VALUES_FOR_FILES = 2_000_000
 # each document.
 _FIXED_BYTES = 450 * 2**20
 _BYTES_PER_DOCUMENT = 100
-# Documents that LightGBM finds bins from.
+# Documents that LightGBM finds bins from. Before the bins are filled, the sample is there as read
+# and as doubles by column.
 _SAMPLE_SIZE = 200_000
+_BYTES_PER_SAMPLED_VALUE = 16
 
 
 def sampled_rows(total: int, params: Mapping[str, Any]) -> I64:
-    """Return the rows that LightGBM finds bins from, ascending.
+    """Return the numbers of the rows that LightGBM draws to find bins from, ascending.
 
     Args:
         total: number of documents of the whole training.
-        params: parameters, among which may be those of LightGBM that decide it.
+        params: parameters, perhaps with LightGBM's seed and size of the sample.
     """
-    deciding = {"verbosity": -1}
+    sampling_params = {"verbosity": -1}
     for name in ("data_random_seed", "bin_construct_sample_cnt"):
         if name in params:
-            deciding[name] = params[name]
-    dataset = package("lightgbm").Dataset(None, params=deciding)
+            sampling_params[name] = params[name]
+    dataset = package("lightgbm").Dataset(None, params=sampling_params)
     return lightgbm_private.sampled_rows(dataset, total)
 
 
 def is_set(params: Mapping[str, Any], name: str) -> bool:
-    """Whether one of LightGBM's switches is on.
+    """Return whether one of LightGBM's switches is on, in any of the spellings that it reads.
 
     Args:
         params: parameters by their main names.
         name: the name of the switch.
     """
-    return str(params.get(name, False)).lower() in ("true", "1", "+")
+    value = params.get(name, False)
+    return str(value).lower() in ("true", "1", "+")
 
 
 def is_quantised(params: Mapping[str, Any]) -> bool:
@@ -66,10 +69,12 @@ def is_quantised(params: Mapping[str, Any]) -> bool:
 
 
 def is_joined(task: Task, params: Mapping[str, Any]) -> bool:
-    """Whether a model to start from is joined to the trees at the end, which begin from its scores.
+    """Return whether this library continues a model itself: new trees are grown from the scores of
+    the model, and put behind its trees at the end.
 
-    LightGBM predicts no data in chunks, and its own way of continuing needs all data when the
-    booster is made.
+    Elsewhere LightGBM continues the model. It cannot where features are read in chunks, since it
+    needs all data when the booster is made, and is not let to with quantised gradients of a loss of
+    this library.
 
     Args:
         task: the training.
@@ -100,17 +105,22 @@ class LightGBMBinning:
         self._params = params
 
     def shared(self) -> BinnedParts:
-        """Return the data in bins that other trainings may have made."""
+        """Return the binned data of this training, which trainings on the same data share.
+
+        It is made at the first call with the same data and the same parameters of binning.
+        """
         task = self._task
         # LightGBM adds the scores that a training starts from to its data.
         if task.bins is None or task.start is not None or isinstance(task.train.X, StreamedRows):
             return self.make()
-        deciding_parameters = self._dataset(None).get_params()
+        binning_params = self._dataset(None).get_params()
         if self._params.get("feature_pre_filter") is not False:
-            deciding_parameters["min_data_in_leaf"] = self._params.get("min_data_in_leaf")
+            # Features that no leaf of this size allows to split are then left out.
+            binning_params["min_data_in_leaf"] = self._params.get("min_data_in_leaf")
+        # All that the bins depend on.
         key = content_key(
             (task.train, task.valid),
-            sorted(deciding_parameters.items()),
+            sorted(binning_params.items()),
             task.categorical,
             task.document_weights,
         )
@@ -120,34 +130,55 @@ class LightGBMBinning:
         return parts
 
     def make(self) -> BinnedParts:
-        """Bin the data."""
+        """Return the training data in new bins, and the validation data in the same bins."""
         train = self._binned(self._task.train, weight=self._task.document_weights)
         if self._task.valid is None:
             return BinnedParts(train, None)
-        return BinnedParts(train, self._binned(self._task.valid, reference=train))
+        valid = self._binned(self._task.valid, reference=train)
+        return BinnedParts(train, valid)
 
     def write(self, binned: BinnedParts, path: Path) -> None:
-        """Write binned data to two files."""
+        """Write binned data to two files, of the training and of the validation data.
+
+        Args:
+            binned: what `make` returned.
+            path: how the names of both files begin.
+        """
         binned.train.save_binary(f"{path}.train")
         if binned.valid is not None:
             binned.valid.save_binary(f"{path}.valid")
 
     def read(self, path: Path) -> BinnedParts:
-        """Read them."""
+        """Return the binned data that `write` has written.
+
+        Args:
+            path: how the names of both files begin.
+        """
         train = self._dataset(f"{path}.train").construct()
         if self._task.valid is None:
             return BinnedParts(train, None)
-        return BinnedParts(train, self._dataset(f"{path}.valid", reference=train).construct())
+        valid = self._dataset(f"{path}.valid", reference=train).construct()
+        return BinnedParts(train, valid)
 
     def _dataset(self, data: Any, **options: Any) -> Any:
-        """Return a data set that has not been constructed."""
-        codes = list(self._task.categorical) or "auto"
+        """Return a LightGBM data set of features, or of a file; it is binned when LightGBM
+        constructs it.
+        """
+        categorical: Any = "auto"
+        if self._task.categorical:
+            categorical = list(self._task.categorical)
         return package("lightgbm").Dataset(
-            data, params=self._params, categorical_feature=codes, **options
+            data, params=self._params, categorical_feature=categorical, **options
         )
 
     def _binned(self, data: RankingData, weight: F64 | None = None, reference: Any = None) -> Any:
-        """Return the data set of one part; in the bins of a reference, if there is one."""
+        """Return the LightGBM data set of the training data or the validation data.
+
+        Args:
+            data: the documents.
+            weight: weight of each document; None for equal weights.
+            reference: a data set whose bins are used; None to find new ones.
+        """
         task = self._task
         start_scores = None
         if task.start is not None and is_joined(task, self._params):
@@ -166,7 +197,14 @@ class LightGBMBinning:
         return dataset.construct() if is_shared else dataset
 
     def _streamed(self, rows: StreamedRows, reference: Any, start_scores: F64 | None) -> Any:
-        """Return a constructed data set of features in files."""
+        """Return a constructed LightGBM data set of features that stay in files: they are read and
+        binned chunk by chunk.
+
+        Args:
+            rows: the features.
+            reference: a data set whose bins are used; None to find new ones.
+            start_scores: scores that training starts from, if it continues a model.
+        """
         threads = self._params["num_threads"]
         dataset = self._dataset(None, reference=reference)
         if reference is None:
@@ -180,8 +218,11 @@ class LightGBMBinning:
         return dataset
 
     def _find_bins(self, dataset: Any, rows: StreamedRows) -> None:
-        """Make room for the rows in bins found from LightGBM's sample of them, or from the sample
-        of the whole training.
+        """Find the bins of a data set, and make room in it for rows that are then pushed chunk by
+        chunk.
+
+        On a cluster, bins are found from the sample of all workers' documents; otherwise from the
+        rows that LightGBM itself would draw.
         """
         task = self._task
         n_rows = rows.shape[0]
@@ -196,10 +237,11 @@ class LightGBMBinning:
 
 
 def check_memory(parts: Sequence[StreamedRows], max_bin: Any) -> None:
-    """Refuse a limit of memory that the bins do not fit in.
+    """Raise an error if the memory that the user allows is less than a training needs.
 
     Args:
-        parts: training and validation data.
+        parts: features of the training and validation data that are read in chunks, with the limit
+            of memory; empty if none are.
         max_bin: LightGBM's parameter; above 255 a bin takes two bytes.
     """
     memory = parts[0].memory if parts else None
@@ -209,8 +251,8 @@ def check_memory(parts: Sequence[StreamedRows], max_bin: Any) -> None:
     n_features = parts[0].width
     bytes_per_bin = 1 if int(max_bin) <= 255 else 2
     bytes_of_bins = n_documents * n_features * bytes_per_bin
-    # The sample is there as read and as doubles by column, before the bins are filled.
-    bytes_of_sample = min(n_documents, _SAMPLE_SIZE) * n_features * 16
+    sample_size = min(n_documents, _SAMPLE_SIZE)
+    bytes_of_sample = sample_size * n_features * _BYTES_PER_SAMPLED_VALUE
     bytes_of_documents = n_documents * _BYTES_PER_DOCUMENT
     needed = _FIXED_BYTES + bytes_of_documents + bytes_of_bins + bytes_of_sample
     if needed > memory:
@@ -222,4 +264,5 @@ def check_memory(parts: Sequence[StreamedRows], max_bin: Any) -> None:
 
 
 def _gigabytes(n_bytes: float) -> str:
+    """Return a size as text in the unit of the option, 2**30 bytes."""
     return f"{n_bytes / 2**30:.2f}G"

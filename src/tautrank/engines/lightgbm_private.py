@@ -14,8 +14,8 @@ import numpy as np
 
 from tautrank.arrays import F32, I64, Array
 
-# LightGBM takes what is nearer to 0 for 0, and leaves it out of the sample.
-_ZERO = 1e-35
+# LightGBM takes values up to this size for 0, and leaves them out of its samples.
+_LARGEST_ZERO = 1e-35
 
 
 def limit_to_one_thread() -> None:
@@ -29,11 +29,11 @@ def main_names() -> dict[str, str]:
     """Return LightGBM's main name for each of its names of parameters."""
     from lightgbm.basic import _ConfigAliases
 
-    return {
-        alias: main
-        for main, aliases in _ConfigAliases._get_all_param_aliases().items()
-        for alias in aliases
-    }
+    main_names = {}
+    for main_name, names in _ConfigAliases._get_all_param_aliases().items():
+        for name in names:
+            main_names[name] = main_name
+    return main_names
 
 
 def current_scores(booster: Any, data_index: int) -> Array:
@@ -46,34 +46,50 @@ def sampled_rows(dataset: Any, total: int) -> I64:
     return np.asarray(dataset._create_sample_indices(total_nrow=total), np.int64)
 
 
-def make_room_as_in(dataset: Any, reference: Any, n: int) -> None:
-    """Make room for ``n`` rows in the bins of a constructed data set."""
-    dataset._init_from_ref_dataset(n, reference._handle)
+def make_room_as_in(dataset: Any, reference: Any, n_rows: int) -> None:
+    """Give a new data set the bins of a constructed one, and room for rows that are still to be
+    pushed.
+    """
+    dataset._init_from_ref_dataset(n_rows, reference._handle)
 
 
 def push_rows(dataset: Any, rows: Array) -> None:
-    """Put the next rows into bins."""
+    """Add rows of features to a data set that has room for them, and bin them."""
     dataset._push_rows(np.ascontiguousarray(rows))
 
 
 def mark_finished(dataset: Any) -> None:
-    """Say that no more rows will come."""
+    """Tell a data set that no more rows will be pushed."""
     from lightgbm.basic import _LIB, _safe_call  # type: ignore[attr-defined, unused-ignore]
 
     _safe_call(_LIB.LGBM_DatasetMarkFinished(dataset._handle))
 
 
-def find_bins(dataset: Any, sample: F32, n: int, total: int, parameters: Mapping[str, Any]) -> None:
-    """Make room for ``n`` rows of ``total``, in bins found from the sample."""
+def find_bins(
+    dataset: Any, sample: F32, n_rows: int, total: int, parameters: Mapping[str, Any]
+) -> None:
+    """Let LightGBM find the bins of a new data set from a sample of rows, and make room for rows
+    that are still to be pushed.
+
+    LightGBM's C function takes the sample by column: the values other than 0, and their rows.
+
+    Args:
+        dataset: the data set, which is changed.
+        sample: features, one row per sampled document.
+        n_rows: number of rows to make room for.
+        total: number of rows of all workers of the training.
+        parameters: LightGBM's parameters.
+    """
     from lightgbm.basic import _LIB, _c_str, _param_dict_to_str, _safe_call  # type: ignore[attr-defined, unused-ignore]
 
     rows = []
     values = []
     for column in sample.T:
-        is_kept = (np.abs(column) > _ZERO) | np.isnan(column)
-        rows.append(np.flatnonzero(is_kept).astype(np.int32))
-        values.append(column[is_kept].astype(np.float64))
+        is_nonzero = (np.abs(column) > _LARGEST_ZERO) | np.isnan(column)
+        rows.append(np.flatnonzero(is_nonzero).astype(np.int32))
+        values.append(column[is_nonzero].astype(np.float64))
 
+    # Pointers do not keep their arrays alive: `rows`, `values` and `counts` live until the call.
     n_columns = len(values)
     double_pointer = ctypes.POINTER(ctypes.c_double)
     int_pointer = ctypes.POINTER(ctypes.c_int32)
@@ -88,7 +104,7 @@ def find_bins(dataset: Any, sample: F32, n: int, total: int, parameters: Mapping
             ctypes.c_int32(n_columns),
             counts.ctypes.data_as(int_pointer),
             ctypes.c_int32(len(sample)),
-            ctypes.c_int32(n),
+            ctypes.c_int32(n_rows),
             ctypes.c_int64(total),
             _c_str(_param_dict_to_str(dict(parameters))),
             ctypes.byref(dataset._handle),
