@@ -66,7 +66,7 @@ def test_a_comparison_bins_each_split_once_and_finds_the_same(
     assert [row[:-1] for row in _rows(found)] == [
         row[:-1] for row in _rows(alone)
     ]  # the last column are seconds
-    assert not binned._of_folders  # the memory is free again
+    assert not binned._bins_by_folder  # the memory is free again
 
 
 def test_a_search_shares_what_does_not_change_the_bins(made: list[int]) -> None:

@@ -30,42 +30,62 @@ class Bins:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
-        self._kept: dict[str, Any] = {}  # the last one used at the end
+        self._in_memory: dict[str, Any] = {}  # by key, the last one used at the end
         # Trainings run side by side: the first one bins the data, the others wait for it.
         self._lock = threading.Lock()
 
     def get(self, key: str, make: Callable[[], Any], files: Any = None) -> Any:
-        """Return binned data, from memory, from a file, or made now.
+        """Return the binned data of a key, from memory or a file where it is there, or else made
+        now.
+
+        What was used last stays in memory; what was not used for the longest time is dropped.
 
         Args:
-            key: what decides the bins; see `content_key`.
+            key: a text that is the same for the same bins; see `content_key`.
             make: bins the data.
-            files: ``write(binned, path)`` and ``read(path)``, whose file names begin with the path;
-                None for no files.
+            files: an object with ``write(binned, path)`` and ``read(path)``, whose file names begin
+                with the path; None for no files.
         """
         with self._lock:
-            if key not in self._kept:
-                while len(self._kept) >= _MOST_IN_MEMORY:
-                    del self._kept[next(iter(self._kept))]
-                folder = None if files is None else self._folder
-                self._kept[key] = make() if folder is None else _in_file(folder, key, make, files)
-            self._kept[key] = self._kept.pop(key)
-            return self._kept[key]
+            if key in self._in_memory:
+                binned = self._in_memory.pop(key)
+            else:
+                # One place is freed for the new data before it is made.
+                while len(self._in_memory) >= _MOST_IN_MEMORY:
+                    least_recent_key = next(iter(self._in_memory))
+                    del self._in_memory[least_recent_key]
+                if files is None or self._folder is None:
+                    binned = make()
+                else:
+                    binned = _read_or_make(self._folder, key, make, files)
+            self._in_memory[key] = binned
+            return binned
 
 
-def _in_file(folder: Path, key: str, make: Callable[[], Any], files: Any) -> Any:
-    """Return binned data from a file, or made now and written to one."""
+def _read_or_make(folder: Path, key: str, make: Callable[[], Any], files: Any) -> Any:
+    """Return the binned data that files in a folder hold; or make it, and write it there for other
+    processes.
+
+    A file that ends in ``.done`` says that the data has been written. A lock lets one process make
+    the data while others wait for it.
+
+    Args:
+        folder: where the files are.
+        key: how the names of the files begin.
+        make: bins the data.
+        files: an object with ``write(binned, path)`` and ``read(path)``.
+    """
     from filelock import FileLock
 
     path = folder / key
     marker = folder / f"{key}.done"
     with FileLock(folder / f"{key}.lock"):
         if marker.exists():
-            # Another process may just have removed it, as too old.
+            # Another process may just have removed the data, as too old: it is then made again.
             with contextlib.suppress(Exception):
                 return files.read(path)
         binned = make()
-        # On a full disk each process bins its own.
+        # On a full disk each process bins its own data.
         with contextlib.suppress(Exception):
             files.write(binned, path)
             marker.touch()
@@ -74,20 +94,22 @@ def _in_file(folder: Path, key: str, make: Callable[[], Any], files: Any) -> Any
 
 
 def _remove_old_files(folder: Path) -> None:
-    """Leave the binned data that was written last."""
-    newest_last = sorted(folder.glob("*.done"), key=lambda file: file.stat().st_mtime)
-    for marker in newest_last[:-_MOST_FILES]:
+    """Remove the files of all binned data in a folder but the newest."""
+    markers = sorted(folder.glob("*.done"), key=lambda file: file.stat().st_mtime)
+    old_markers = markers[:-_MOST_FILES]
+    for marker in old_markers:
+        # The names of the data's files begin with the same key.
         for file in folder.glob(f"{marker.stem}*"):
             file.unlink(missing_ok=True)
 
 
 def content_key(parts: Iterable[RankingData | None], *values: Any) -> str:
-    """Return a hash of everything in some data, and of what else decides its bins, 32 hexadecimal
-    digits.
+    """Return a text that is the same for the same data and options of binning: a hash of 32
+    hexadecimal digits.
 
     Args:
-        parts: the data.
-        *values: arrays, and values that print as what they are.
+        parts: training and validation data; None for none.
+        *values: what else the bins depend on: arrays, and values whose ``repr`` says what they are.
     """
     digest = hashlib.sha256()
     for part in parts:
@@ -96,43 +118,55 @@ def content_key(parts: Iterable[RankingData | None], *values: Any) -> str:
             continue
         arrays: list[Any] = [part.labels, part.offsets, *_arrays_of(part.X)]
         for array in arrays:
+            # Type and shape too: arrays may differ in them and have the same bytes.
             digest.update(f"{array.dtype.str}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).view(np.uint8).data)
     for value in values:
-        is_array = isinstance(value, np.ndarray)
-        digest.update(value.tobytes() if is_array else repr(value).encode())
+        if isinstance(value, np.ndarray):
+            digest.update(value.tobytes())
+        else:
+            digest.update(repr(value).encode())
     return digest.hexdigest()[:32]
 
 
 def _arrays_of(X: Any) -> list[Array]:
-    """Return the arrays that dense or sparse features consist of."""
-    return [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
+    """Return the arrays that features consist of: one if they are dense, three if they are sparse
+    (compressed rows).
+    """
+    if isinstance(X, np.ndarray):
+        return [X]
+    return [X.data, X.indices, X.indptr]
 
 
-_bins: ContextVar[Bins | None] = ContextVar("bins", default=None)
-_of_folders: dict[str, Bins] = {}
+_current_bins: ContextVar[Bins | None] = ContextVar("bins", default=None)
+_bins_by_folder: dict[str, Bins] = {}
 
 
 @contextlib.contextmanager
 def sharing_bins(folder: str = "") -> Iterator[None]:
-    """Within the block, trainings on the same data share its bins, until `forget_bins`.
+    """Let trainings within a ``with`` block share binned data, so that the same data is binned once.
+
+    Binned data stays in memory after the block, until `forget_bins`.
 
     Args:
-        folder: where processes share them too; empty for this process alone.
+        folder: where processes share binned data too; empty for this process alone.
     """
     new_bins = Bins(Path(folder) if folder else None)
-    token = _bins.set(_of_folders.setdefault(folder, new_bins))
+    bins = _bins_by_folder.setdefault(folder, new_bins)
+    token = _current_bins.set(bins)
     try:
         yield
     finally:
-        _bins.reset(token)
+        _current_bins.reset(token)
 
 
 def shared_bins() -> Bins | None:
-    """Return the bins that trainings share here; None where each has its own."""
-    return _bins.get()
+    """Return the bins that trainings share within `sharing_bins`; None outside of it, where each
+    bins its own data.
+    """
+    return _current_bins.get()
 
 
 def forget_bins() -> None:
     """Free the memory of all bins that trainings shared."""
-    _of_folders.clear()
+    _bins_by_folder.clear()

@@ -99,14 +99,15 @@ class Committee:
 
     @property
     def all_members(self) -> list[Member]:
-        """The loss of every member."""
-        return [loss for _ in range(self.members) for loss in self.losses]
+        """The loss of each member: all losses, as often as there are members of each."""
+        return list(self.losses) * self.members
 
     def __str__(self) -> str:
-        options = changed_options(self)
-        del options["losses"]
-        of = "|".join(map(str, self.losses))
-        return write_name("committee", ({} if of == DEFAULT_COMMITTEE else {"of": of}) | options)
+        changed = changed_options(self)
+        del changed["losses"]
+        losses = "|".join(map(str, self.losses))
+        options = {} if losses == DEFAULT_COMMITTEE else {"of": losses}
+        return write_name("committee", options | changed)
 
     __repr__ = __str__
 
@@ -137,16 +138,19 @@ class QueryBagging:
     seed: int
 
     def drawn(self, queries: int, step: int) -> Bools:
-        """Return which queries the round learns from.
+        """Return which queries a round learns from, one truth value per query.
 
         Args:
             queries: number of queries.
-            step: number of the round.
+            step: number of the round, from 0.
         """
-        mask = np.zeros(queries, bool)
-        order = np.random.default_rng((self.seed, step // self.every)).permutation(queries)
-        mask[order[: max(1, round(self.share * queries))]] = True
-        return mask
+        # Rounds with the same number of the draw learn from the same queries.
+        draw = step // self.every
+        order = np.random.default_rng((self.seed, draw)).permutation(queries)
+        n_drawn = max(1, round(self.share * queries))
+        is_drawn = np.zeros(queries, bool)
+        is_drawn[order[:n_drawn]] = True
+        return is_drawn
 
 
 class ValidationSet(NamedTuple):
@@ -223,16 +227,22 @@ class Task:
         return {"train": self.train, "valid": self.valid}
 
     def validation_sets(self) -> dict[str, ValidationSet]:
-        """Return the validation sets by name; the first one decides."""
+        """Return the validation sets by name, cut from the validation data, which holds one after
+        the other; the first one decides when training stops.
+        """
         if self.valid is None:
             return {}
+        names_and_sizes = self.sets
+        if not names_and_sizes:
+            names_and_sizes = (("valid", self.valid.n_queries),)
         sets = {}
         first_query = 0
-        for name, n_queries in self.sets or (("valid", self.valid.n_queries),):
+        for name, n_queries in names_and_sizes:
             end_query = first_query + n_queries
             first_document = int(self.valid.offsets[first_query])
             end_document = int(self.valid.offsets[end_query])
-            data = self.valid.subset(np.arange(first_query, end_query))
+            queries = np.arange(first_query, end_query)
+            data = self.valid.subset(queries)
             sets[name] = ValidationSet(data, slice(first_document, end_document))
             first_query = end_query
         return sets
@@ -304,7 +314,9 @@ class Settings:
             self._check_rates()
 
     def _check_rates(self) -> None:
-        """Refuse learning rates beside Langevin boosting, and another number of them than trees."""
+        """Raise an error if learning rates of trees (`rates`) are given beside Langevin boosting, or
+        their number is not that of the trees.
+        """
         if self.langevin is not None:
             raise OptionError(
                 "learning_rate: found one per tree, and langevin; expected one of the two"
@@ -330,8 +342,8 @@ class Settings:
         return real("learning_rate", rate, least=0.0, above=True)
 
     def refuse_dart(self) -> None:
-        """Refuse early stopping of a training that drops trees; without validation data nothing
-        stops early.
+        """Raise an error if early stopping is asked for. Engines call this for dart, which drops
+        trees at random and rescales those it has.
         """
         if self.early_stopping_rounds is not None:
             raise OptionError(
@@ -348,12 +360,16 @@ class Settings:
 
 
 def _check_callback(callback: object) -> None:
-    """Refuse what is no function of a `Step`; a tool's own callbacks take other arguments."""
+    """Raise an error if a callback cannot be called with a `Step`, or is one of LightGBM's, XGBoost's
+    or another tool's own callbacks, which take other arguments.
+    """
     expected = "functions of one argument, a Step"
-    kind = type(callback)
-    if kind.__module__.partition(".")[0] in TOOLS:
+    callback_type = type(callback)
+    package_name = callback_type.__module__.partition(".")[0]
+    if package_name in TOOLS:
+        type_name = callback_type.__name__.strip("_")
         raise OptionError(
-            f"callbacks: found {kind.__name__.strip('_')} of {kind.__module__}; expected {expected}"
+            f"callbacks: found {type_name} of {callback_type.__module__}; expected {expected}"
             " (Ranker itself has early_stopping_rounds, verbose and evals_result_)"
         )
     if not callable(callback):

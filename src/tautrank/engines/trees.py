@@ -17,6 +17,9 @@ import numpy as np
 
 from tautrank.arrays import F32, F64, I64, Bools
 
+# Binary digits of a float32 number.
+_FLOAT32_DIGITS = 24
+
 
 @dataclass(frozen=True, eq=False)
 class Tree:
@@ -57,24 +60,26 @@ class Tree:
 
     @property
     def depends_on_missing(self) -> Bools:
-        """Which splits send a missing value elsewhere than 0; systems without missing values read
-        them as 0.
+        """Whether each split sends a missing value to the other side than 0. Systems that know no
+        missing values, and read them as 0, cannot use such a split.
         """
-        return np.asarray(self.missing_left != (self.threshold >= 0.0))
+        zero_goes_left = self.threshold >= 0.0
+        return np.asarray(self.missing_left != zero_goes_left)
 
     @classmethod
     def of(cls, *fields: object, zero_is_missing: object = False, **others: Any) -> Tree:
-        """Make a tree of anything that NumPy turns into its arrays.
+        """Return a tree whose fields are given as lists or as anything else that NumPy makes arrays
+        of.
 
         Args:
-            *fields: the first six fields of a tree, in their order.
-            zero_is_missing: one for each split, or one for all.
-            **others: the other fields.
+            *fields: feature, threshold, missing_left, left, right and leaf.
+            zero_is_missing: one value for each split, or one for all.
+            **others: categories and linear.
         """
-        kinds = (np.int64, np.float64, np.bool_, np.int64, np.int64, np.float64)
+        types = (np.int64, np.float64, np.bool_, np.int64, np.int64, np.float64)
         arrays: list[Any] = []
-        for values, kind in zip(fields, kinds, strict=True):
-            arrays.append(np.array(values, kind))
+        for values, field_type in zip(fields, types, strict=True):
+            arrays.append(np.array(values, field_type))
         n_splits = arrays[0].size
         arrays.append(np.full(n_splits, zero_is_missing))
         return cls(*arrays, **others)
@@ -99,15 +104,16 @@ class Tree:
     def nested_text(
         self, split: Callable[[int, int], tuple[str, str, str]], leaf: Callable[[int, int], str]
     ) -> str:
-        """Write the tree as text in which every split encloses its children, the form that most
-        systems read.
+        """Return the tree as text in which every split encloses its children, such as JSON, XML or
+        nested conditions.
 
-        Without recursion: LightGBM's trees may be deeper than Python's stack.
+        What is still to be written is kept on a stack instead of by recursion: LightGBM's trees may
+        be deeper than Python's recursion.
 
         Args:
-            split: from a split and its depth to the texts before the left child, between the
-                children, and after the right one.
-            leaf: from the number of a leaf and its depth to its text.
+            split: writes a split, from its number and depth: the texts before its left child,
+                between its children, and after the right one.
+            leaf: writes a leaf, from its number and depth.
 
         >>> tree = Tree.of([0], [0.5], [True], [~0], [~1], [-1.0, 1.0])
         >>> def split(node: int, depth: int) -> tuple[str, str, str]:
@@ -116,26 +122,28 @@ class Tree:
         'x <= 0.5 ? -1.0 : 1.0'
         """
         texts: list[str] = []
-        waiting: list[str | tuple[int, int]] = [(self.root, 0)]
-        while waiting:
-            item = waiting.pop()
+        # Texts, and nodes with their depth; the item at the end is written next.
+        stack: list[str | tuple[int, int]] = [(self.root, 0)]
+        while stack:
+            item = stack.pop()
             if isinstance(item, str):
                 texts.append(item)
                 continue
             node, depth = item
-            if node < 0:
+            is_leaf = node < 0
+            if is_leaf:
                 texts.append(leaf(~node, depth))
                 continue
             before, between, after = split(node, depth)
-            left = int(self.left[node]), depth + 1
-            right = int(self.right[node]), depth + 1
-            waiting += [after, right, between, left, before]  # the last one comes first
+            left_child = int(self.left[node]), depth + 1
+            right_child = int(self.right[node]), depth + 1
+            stack += [after, right_child, between, left_child, before]
         return "".join(texts)
 
 
 def more_than_comparisons(trees: Sequence[Tree]) -> str | None:
-    """Return what trees have besides comparisons with thresholds, in words; None if there is
-    nothing.
+    """Return why trees cannot be written as comparisons of features with thresholds alone, as the
+    end of a sentence about the model; None if they can.
 
     Args:
         trees: the trees of a model.
@@ -147,7 +155,9 @@ def more_than_comparisons(trees: Sequence[Tree]) -> str | None:
             return "has linear trees (linear_tree)"
         if tree.categories:
             return "splits by category (categorical_feature)"
-        thresholds = tree.threshold[tree.zero_is_missing & tree.depends_on_missing]
+        # Missing values, and so 0 too, do not go where a comparison would send 0.
+        sends_zero_aside = tree.zero_is_missing & tree.depends_on_missing
+        thresholds = tree.threshold[sends_zero_aside]
         if thresholds.size:
             return (
                 f"sends 0 aside as a missing value, at the threshold {thresholds[0]:g} among "
@@ -157,11 +167,11 @@ def more_than_comparisons(trees: Sequence[Tree]) -> str | None:
 
 
 def exact_unit(trees: Sequence[Tree]) -> float:
-    """Return a power of two whose multiples float32 adds up exactly, in any order, if leaves are
-    rounded to them.
+    """Return a unit, a power of two, for rounding the leaves of all trees: float32 then adds up the
+    scores exactly, in any order.
 
-    Float32 holds every multiple up to ``2^24`` times the unit, and no document's sum is larger than
-    that of the largest leaves of all trees.
+    Float32 holds every multiple of the unit up to ``2^24`` units, and no score is larger than the
+    sum of the largest leaf of each tree.
 
     Args:
         trees: the trees of a model.
@@ -169,19 +179,21 @@ def exact_unit(trees: Sequence[Tree]) -> float:
     >>> exact_unit([Tree.constant(3.0), Tree.constant(-0.5)]) * 2**24
     4.0
     """
-    largest_sum = sum(float(np.abs(tree.leaf).max(initial=0.0)) for tree in trees)
-    if largest_sum == 0:
+    largest_leaves = [float(np.abs(tree.leaf).max(initial=0.0)) for tree in trees]
+    largest_score = sum(largest_leaves)
+    if largest_score == 0:
         return 1.0
-    largest_sum *= 1 + len(trees) * 2.0**-23  # rounding may make leaves larger
-    exponent = math.ceil(math.log2(largest_sum)) - 24
+    # Rounding may make each leaf larger by half a unit.
+    largest_score *= 1 + len(trees) * 2.0**-23
+    exponent = math.ceil(math.log2(largest_score)) - _FLOAT32_DIGITS
     return float(2.0**exponent)
 
 
 def greatest_float32(thresholds: F64) -> F32:
-    """Return the greatest float32 not above each threshold: for float32 values ``<=`` means the
-    same with either.
+    """Return, for each threshold, the greatest float32 that is not above it.
 
-    Rounding to the nearest could send a value left that lies between the two.
+    A float32 value is at most the threshold if and only if it is at most that number. The nearest
+    float32 may be above the threshold, and a value equal to it would then go to the wrong side.
 
     Args:
         thresholds: doubles.
@@ -192,4 +204,5 @@ def greatest_float32(thresholds: F64) -> F32:
     """
     with np.errstate(over="ignore"):
         nearest = thresholds.astype(np.float32)
-    return np.where(nearest > thresholds, np.nextafter(nearest, np.float32(-np.inf)), nearest)
+    next_below = np.nextafter(nearest, np.float32(-np.inf))
+    return np.where(nearest > thresholds, next_below, nearest)
