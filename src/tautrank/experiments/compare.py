@@ -35,7 +35,9 @@ DEFAULT_LOSSES = (
 )
 DEFAULT_METRICS = ("ndcg@5", "ndcg@10", "map")
 DEFAULT_REPEATS = 5
-_SMALL = 5e7  # numbers in the features; less trains faster side by side than on several threads
+# Data with fewer feature values trains faster in several processes with one thread each than in one
+# process with several threads.
+_MAX_VALUES_SIDE_BY_SIDE = 5e7
 
 
 def compare(
@@ -91,9 +93,11 @@ def compare(
     ['mse', 'listnet']
     """
     for name, part in (("train", train), ("valid", valid), ("test", test)):
-        is_held_out = name == "valid" and part is None
-        if not is_held_out:
-            checked_data(name, part)
+        # Without validation data, a part of the training queries is held out.
+        can_be_missing = name == "valid"
+        if part is None and can_be_missing:
+            continue
+        checked_data(name, part)
     return compare_splits(
         comparison(losses, metrics, repeats, vary, tune, baseline, parameters),
         [Splits(train, valid, test)],
@@ -116,8 +120,8 @@ def comparison(
     baseline: str = "",
     parameters: Mapping[str, Any] | None = None,
 ) -> Experiment:
-    """Declare a comparison: a wrong name is reported before any data is read. Arguments as those of
-    `compare`.
+    """Return the declaration of a comparison of losses, without its data: wrong names are reported
+    before any data is read. The arguments are those of `compare`.
 
     >>> comparison(["mse", "mse"], ["ndcg@5"]).system_names
     ('mse', 'mse #2')
@@ -137,7 +141,9 @@ def comparison(
 
 
 def _as_system(loss: Any) -> System:
-    """Return what is compared: a system as it is, or one of a loss without parameters."""
+    """Return the system that an argument of `compare` stands for: a `System` itself, or a loss
+    without parameters of its own.
+    """
     if isinstance(loss, System):
         return loss
     if isinstance(loss, str):
@@ -157,29 +163,33 @@ def compare_splits(
     workers: int | None = 1,
     progress: Progress | None = None,
 ) -> TrainedComparison:
-    """Run a comparison over several folds: every test query counts once per repeat.
+    """Train and compare all losses on several folds of the data: every test query counts once per
+    repeat.
 
     Args:
-        declared: the comparison.
+        declared: the losses, metrics and repeats, as `comparison` returns them.
         splits: training, validation and test data of each fold.
         seed, alpha, pairs, store, n_jobs, workers, progress: as those of `compare`.
     """
     choice("pairs", pairs, ("baseline", "all"))
     if workers is None:
-        workers = job_count(n_jobs) if _is_small(splits[0]) else 1
-    run = choose_workers(workers)
+        workers = job_count(n_jobs) if _trains_faster_side_by_side(splits[0]) else 1
+    run_trials = choose_workers(workers)
     source = DataSource((MEMORY,), held=tuple(splits))
     plan = Plan.of(declared, source, seed=seed)
-    path = None if store is None else Path(store)
-    bar = show_progress("trainings") if progress is None else nullcontext(progress)
-    with Store(path, kind="comparison") as opened, bar as shown_progress:
-        threads = max(1, job_count(n_jobs) // workers)
-        run_waiting(plan, opened, run, shown_progress, threads=threads)
-        values = FinishedTrials(plan, opened).fields()
+    store_path = None if store is None else Path(store)
+    progress_context = show_progress("trainings") if progress is None else nullcontext(progress)
+    with Store(store_path, kind="comparison") as opened_store, progress_context as shown_progress:
+        threads_per_worker = max(1, job_count(n_jobs) // workers)
+        run_waiting(plan, opened_store, run_trials, shown_progress, threads=threads_per_worker)
+        values = FinishedTrials(plan, opened_store).fields()
         return TrainedComparison(**values, alpha=alpha, pairs=pairs)
 
 
-def _is_small(splits: Splits) -> bool:
-    """Return whether trainings are faster side by side than one after the other."""
+def _trains_faster_side_by_side(splits: Splits) -> bool:
+    """Return whether data is so small that trainings in several processes with one thread each are
+    faster than one training after the other with several threads.
+    """
     parts = [part for part in splits if part is not None]
-    return sum(part.n_documents * part.n_features for part in parts) < _SMALL
+    n_values = sum(part.n_documents * part.n_features for part in parts)
+    return n_values < _MAX_VALUES_SIDE_BY_SIDE

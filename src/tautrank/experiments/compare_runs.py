@@ -72,30 +72,31 @@ def compare_runs(
         choice("system", baseline, tuple(runs_by_system))
 
     judgments = read_judgments(judged, **reader_options)
-    evaluated: dict[str, _EvaluatedRun] = {}
+    evaluated_runs: dict[str, _EvaluatedRun] = {}
     for runs_of_system in runs_by_system.values():
         for label, run in runs_of_system.items():
             judged_run = judge_given(run, judgments, label, label_of(judged, "judged"))
-            evaluated[label] = _evaluated(judged_run, checked_metrics, like)
+            evaluated_runs[label] = _evaluate_run(judged_run, checked_metrics, like)
 
-    judged_runs = {label: run.judged for label, run in evaluated.items()}
-    answered = _answered_queries(judged_runs)
-    remarks = _remarks_on_queries(judged_runs, answered)
+    judged_runs = {label: run.judged for label, run in evaluated_runs.items()}
+    is_answered = _find_answered_queries(judged_runs)
+    remarks = _remarks_on_queries(judged_runs, is_answered)
     if like == "trec_eval":
         remarks.append(_remark_on_trec_eval(judged_runs))
 
     given_runs = GivenRuns(
         labels={system: tuple(labels) for system, labels in runs_by_system.items()},
-        are_files=all(map(_is_path, _each_run(runs_by_system))),
+        are_files=_are_all_files(runs_by_system),
         judgments=os.fspath(judged) if _is_path(judged) else None,
         metrics=tuple(map(str, checked_metrics)),
         baseline=baseline,
         options=options,
     )
+    values = _values_by_cell(runs_by_system, evaluated_runs, is_answered, given_runs.metrics)
     return RunComparison(
         runs=given_runs,
-        values=_values_by_cell(runs_by_system, evaluated, answered, given_runs.metrics),
-        n_done=sum(map(len, runs_by_system.values())),
+        values=values,
+        n_done=sum(len(runs_of_system) for runs_of_system in runs_by_system.values()),
         alpha=alpha,
         pairs=pairs,
         remarks=tuple(remarks),
@@ -109,8 +110,16 @@ class _EvaluatedRun(NamedTuple):
     values: list[F64]
 
 
-def _evaluated(judged_run: JudgedRun, metrics: Sequence[Metric], like: str | None) -> _EvaluatedRun:
-    """Return the values of all metrics on a run, in trec_eval's order of documents if asked for."""
+def _evaluate_run(
+    judged_run: JudgedRun, metrics: Sequence[Metric], like: str | None
+) -> _EvaluatedRun:
+    """Return a run with the values of all metrics, one per judged query.
+
+    Args:
+        judged_run: the scores of a run and the labels of its documents.
+        metrics: the metrics.
+        like: "trec_eval" breaks ties between documents as that tool does.
+    """
     if like == "trec_eval":
         judged_run = judged_run.for_trec_eval()
     values = [metric.per_query(judged_run.scores, judged_run.lists) for metric in metrics]
@@ -119,58 +128,84 @@ def _evaluated(judged_run: JudgedRun, metrics: Sequence[Metric], like: str | Non
 
 def _values_by_cell(
     runs_by_system: Mapping[str, Mapping[str, Any]],
-    evaluated: Mapping[str, _EvaluatedRun],
-    answered: Bools,
+    evaluated_runs: Mapping[str, _EvaluatedRun],
+    is_answered: Bools,
     metric_names: Sequence[str],
 ) -> dict[tuple[str, str, str], list[F64]]:
-    """Return the values of each system on each metric: an array per run, a value per query."""
-    values = {}
+    """Return the values of the metrics by (condition, system, metric): one array per run of the
+    system, with one value per answered query. The condition is `PLAIN`, as runs have no others.
+
+    Args:
+        runs_by_system: for each system, its runs by label.
+        evaluated_runs: by label, the values of each metric on all judged queries.
+        is_answered: whether any run answers a query, one per judged query.
+        metric_names: the names of the metrics in their order.
+    """
+    values_by_cell = {}
     for system, runs_of_system in runs_by_system.items():
-        for number, name in enumerate(metric_names):
-            values[PLAIN, system, name] = [
-                evaluated[label].values[number][answered] for label in runs_of_system
-            ]
-    return values
+        for metric_index, metric_name in enumerate(metric_names):
+            values_of_runs = []
+            for label in runs_of_system:
+                values_of_judged = evaluated_runs[label].values[metric_index]
+                values_of_runs.append(values_of_judged[is_answered])
+            values_by_cell[PLAIN, system, metric_name] = values_of_runs
+    return values_by_cell
 
 
 def _checked_runs(runs: Any) -> dict[str, dict[str, Any]]:
-    """Return the runs of each system by their labels; every system has as many as the first."""
+    """Check the argument of `compare_runs`, and return for each system its runs by label (what a
+    run is called in sentences). Systems with different numbers of runs are an error.
+
+    Args:
+        runs: what the user passed: a dictionary from names of systems to a run or a list of runs.
+    """
     if not isinstance(runs, Mapping):
         raise OptionError(
             f"runs: found a {type(runs).__name__}; expected a dictionary from names to runs"
         )
     if len(runs) < 2:
         raise OptionError(f"runs: found {len(runs)}; expected at least two systems to compare")
-    runs_by_system = {
-        str(name): _runs_by_label(f"runs['{name}']", argument) for name, argument in runs.items()
-    }
-    n_repeats = len(next(iter(runs_by_system.values())))
-    for name, runs_of_system in runs_by_system.items():
-        if len(runs_of_system) != n_repeats:
+
+    runs_by_system = {}
+    for system, argument in runs.items():
+        runs_by_system[str(system)] = _label_runs(f"runs['{system}']", argument)
+
+    first_runs = next(iter(runs_by_system.values()))
+    n_expected = len(first_runs)
+    for system, runs_of_system in runs_by_system.items():
+        if len(runs_of_system) != n_expected:
             raise OptionError(
-                f"runs['{name}']: found {len(runs_of_system)} runs;"
-                f" expected {n_repeats}, as the first system has"
+                f"runs['{system}']: found {len(runs_of_system)} runs;"
+                f" expected {n_expected}, as the first system has"
             )
     return runs_by_system
 
 
-def _runs_by_label(name: str, argument: Any) -> dict[str, Any]:
-    """Return the runs of one system by what they are called in sentences."""
-    if not _is_several_runs(argument):
-        return {label_of(argument, name): argument}
+def _label_runs(argument_name: str, argument: Any) -> dict[str, Any]:
+    """Return the runs of one system by label: the path of a file, or where a run stands in the
+    argument, such as ``runs['bm25'][0]``.
+
+    Args:
+        argument_name: what to call the argument, such as ``runs['bm25']``.
+        argument: a run, or a list of runs.
+    """
+    if not _has_several_runs(argument):
+        return {label_of(argument, argument_name): argument}
     if not len(argument):
-        raise OptionError(f"{name}: found no run; expected at least one")
+        raise OptionError(f"{argument_name}: found no run; expected at least one")
     runs_by_label: dict[str, Any] = {}
-    for number, run in enumerate(argument):
-        label = label_of(run, f"{name}[{number}]")
-        if label in runs_by_label:  # a file may be named twice
-            label = f"{label} #{number}"
+    for index, run in enumerate(argument):
+        label = label_of(run, f"{argument_name}[{index}]")
+        if label in runs_by_label:  # the same file may stand in the list twice
+            label = f"{label} #{index}"
         runs_by_label[label] = run
     return runs_by_label
 
 
-def _is_several_runs(argument: Any) -> bool:
-    """Return whether an argument is a list of runs, or an array with one run per row."""
+def _has_several_runs(argument: Any) -> bool:
+    """Return whether the argument for a system holds several runs: a list of them, or an array with
+    one run per row. A list of numbers is one run, its scores.
+    """
     if isinstance(argument, np.ndarray):
         return argument.ndim == 2
     if not isinstance(argument, list | tuple):
@@ -179,16 +214,22 @@ def _is_several_runs(argument: Any) -> bool:
     return not is_list_of_scores
 
 
-def _each_run(runs_by_system: Mapping[str, Mapping[str, Any]]) -> list[Any]:
-    return [run for runs_of_system in runs_by_system.values() for run in runs_of_system.values()]
+def _are_all_files(runs_by_system: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Return whether all runs of all systems are paths of files, rather than scores in memory."""
+    runs = []
+    for runs_of_system in runs_by_system.values():
+        runs += runs_of_system.values()
+    return all(_is_path(run) for run in runs)
 
 
 def _is_path(argument: Any) -> bool:
+    """Return whether an argument names a file."""
     return isinstance(argument, str | os.PathLike)
 
 
 def label_of(argument: Any, otherwise: str) -> str:
-    """Return what to call an argument in a sentence: a file by its path.
+    """Return what to call an argument in a sentence: the path of a file, or for any other value the
+    words `otherwise`.
 
     >>> label_of("bm25.trec", "run"), label_of({"q1": {"d1": 1.0}}, "run")
     ('bm25.trec', 'run')
@@ -196,30 +237,47 @@ def label_of(argument: Any, otherwise: str) -> str:
     return os.fspath(argument) if _is_path(argument) else otherwise
 
 
-def _answered_queries(judged_runs: Mapping[str, JudgedRun]) -> Bools:
-    """Return which judged queries any run answers; every run must share one with the first."""
+def _find_answered_queries(judged_runs: Mapping[str, JudgedRun]) -> Bools:
+    """Return whether any run answers a query, one truth value per judged query.
+
+    A run that answers no query in common with the first run is an error.
+
+    Args:
+        judged_runs: the runs with their judgments by label.
+    """
     first_label, first_run = next(iter(judged_runs.items()))
-    answered = np.zeros_like(first_run.answered)
+    is_answered = np.zeros_like(first_run.answered)
     for label, run in judged_runs.items():
-        if not (run.answered & first_run.answered).any():
+        is_common = run.answered & first_run.answered
+        if not is_common.any():
             raise DataError(
                 f"{label}: answers no judged query that {first_label} answers;"
                 " expected the same queries"
             )
-        answered |= run.answered
-    return answered
+        is_answered |= run.answered
+    return is_answered
 
 
-def _remarks_on_queries(judged_runs: Mapping[str, JudgedRun], answered: Bools) -> list[str]:
-    """Return sentences on the queries that are left out, and on those that some runs lack."""
-    left_out = {"judged queries in no run": int(np.count_nonzero(~answered))}
-    missing = {}
+def _remarks_on_queries(judged_runs: Mapping[str, JudgedRun], is_answered: Bools) -> list[str]:
+    """Return sentences on how many queries are left out, and how many are missing from single runs.
+
+    Args:
+        judged_runs: the runs with their judgments by label.
+        is_answered: whether any run answers a query, one per judged query.
+    """
+    counts_left_out = {"judged queries in no run": int(np.count_nonzero(~is_answered))}
+    counts_missing = {}
     for label, run in judged_runs.items():
-        left_out[f"queries of {label} without judgments"] = run.not_judged
-        missing[f"queries missing from {label}"] = int(np.count_nonzero(answered & ~run.answered))
+        is_missing = is_answered & ~run.answered
+        counts_left_out[f"queries of {label} without judgments"] = run.not_judged
+        counts_missing[f"queries missing from {label}"] = int(np.count_nonzero(is_missing))
 
+    counts_by_title = {
+        "Left out": counts_left_out,
+        "Counted with nothing retrieved": counts_missing,
+    }
     remarks = []
-    for title, counts in (("Left out", left_out), ("Counted with nothing retrieved", missing)):
+    for title, counts in counts_by_title.items():
         texts = [f"{name}: {count}" for name, count in counts.items() if count]
         if texts:
             remarks.append(f"{title}: {'; '.join(texts)}.")
@@ -227,7 +285,9 @@ def _remarks_on_queries(judged_runs: Mapping[str, JudgedRun], answered: Bools) -
 
 
 def _remark_on_trec_eval(judged_runs: Mapping[str, JudgedRun]) -> str:
-    """Return the sentence on the order of tied documents, which trec_eval takes from their names."""
+    """Return the sentence on how numbers follow the rules of trec_eval: it orders documents with
+    equal scores by their names, which labelled data does not have.
+    """
     order = "by name, the last of the alphabet first"
     if any(run.names is None for run in judged_runs.values()):
         order = "in the order of the data, for want of names"

@@ -429,12 +429,12 @@ def python_call(result: PlannedValues) -> str:
         vary=result.varied,
         seed=result.plan.seed,
         tune=result.plan.budget.configurations,
-        **test_arguments(result),
+        **arguments_of_tests(result),
         **result.plan.study.parameters,
     )
 
 
-def test_arguments(result: ComparisonValues) -> dict[str, Any]:
+def arguments_of_tests(result: ComparisonValues) -> dict[str, Any]:
     """Return the keyword arguments of `tautrank.compare` that decide how systems are tested."""
     return {"alpha": result.alpha, "baseline": result.baseline, "pairs": result.pairs}
 

@@ -55,11 +55,11 @@ class Result(ABC):
 
     @abstractmethod
     def titled_tables(self) -> dict[str, Table]:
-        """Return all tables by their titles."""
+        """Return the tables of the result by title, the main one first."""
 
     @abstractmethod
     def note(self) -> str:
-        """Return how to read the tables, in one paragraph."""
+        """Return one paragraph on how to read the tables."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -113,21 +113,35 @@ class Result(ABC):
         return self.page(figures=figures, command=command).to_html(path)
 
     def _csv(self) -> str:
+        """Return the text that `to_csv` writes: the main table, unless a kind of result overrides
+        this.
+        """
         return self.table().to_csv()
 
     def _latex(self) -> str:
+        """Return the text that `to_latex` writes: the main table, unless a kind of result
+        overrides this.
+        """
         return self.table().to_latex()
 
     def _markdown(self) -> str:
+        """Return the text that `to_markdown` writes: the main table, unless a kind of result
+        overrides this.
+        """
         return self.table().to_markdown()
 
     def _repr_html_(self) -> str:
+        """Return all tables as HTML, which notebooks display."""
         return "".join(table.to_html() for table in self.tables())
 
     def __str__(self) -> str:
+        """Return all tables and the note on how to read them as text, wide enough for the table
+        with the most columns.
+        """
         tables = self.tables()
-        widest = max(len(table.columns) for table in tables)
-        return as_text(*tables, self.note(), width=max(100, 16 * widest))
+        most_columns = max(len(table.columns) for table in tables)
+        width = max(100, 16 * most_columns)  # characters
+        return as_text(*tables, self.note(), width=width)
 
     __repr__ = __str__
 
@@ -153,7 +167,9 @@ class Comparison(ComparisonValues, Result):
         """Return the first sentences on how to read the tables."""
 
     def titled_tables(self) -> dict[str, Table]:
-        """Return the results of each metric, and every pair of systems if all are compared."""
+        """Return the tables by title: the results of each metric, and if every two systems are
+        compared, a table of the pairs.
+        """
         tables = comparison_tables.result_tables(self, self.opening())
         has_pairs = any(self.tests(metric) for metric in self.metrics)
         if self.pairs == "all" and has_pairs:
@@ -176,9 +192,12 @@ class Comparison(ComparisonValues, Result):
         return comparison_tables.result_table(self, self.cells).to_csv()
 
     def _latex(self) -> str:
+        """Return the tables of results in LaTeX, with the trials that failed as comments."""
         tables = comparison_tables.result_tables(self, self.opening())
-        failed = [f"failed: {failure.title}: {failure.error}" for failure in self.failures]
-        return comparison_tables.to_latex(tables, failed)
+        comments = []
+        for failure in self.failures:
+            comments.append(f"failed: {failure.title}: {failure.error}")
+        return comparison_tables.to_latex(tables, comments)
 
     def _markdown(self) -> str:
         return comparison_tables.to_markdown(self.titled_tables(), self.failures)

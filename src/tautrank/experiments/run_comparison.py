@@ -76,11 +76,13 @@ class RunComparison(Comparison):
         return "seeds"
 
     def opening(self) -> str:
-        """Return the first sentences on how to read the tables."""
-        mean = f"Mean ± standard deviation over {self.n_repeats} runs."
+        """Return the first sentences on how to read the tables: the number of runs of each system,
+        and how ties and empty queries count.
+        """
+        sentence_on_runs = f"Mean ± standard deviation over {self.n_repeats} runs."
         if self.n_repeats == 1:
-            mean = "One run each."
-        return f"{mean} {comparison_tables.ties_and_remarks(self)}"
+            sentence_on_runs = "One run each."
+        return f"{sentence_on_runs} {comparison_tables.ties_and_remarks(self)}"
 
     def page(self, *, figures: bool = False, command: str | None = None) -> Page:
         """Return the page that `to_html` writes.
@@ -88,20 +90,20 @@ class RunComparison(Comparison):
         Args:
             figures, command: as those of `to_html`.
         """
+        settings = comparison_page.settings_section(
+            self._settings(), "What was compared", self._run_table()
+        )
         subject = comparison_page.Subject(
-            kind="runs",
-            competitors="systems",
-            settings=comparison_page.settings_section(
-                self._settings(), "What was compared", self._run_table()
-            ),
-            call=self._python_call(),
+            kind="runs", competitors="systems", settings=settings, call=self._python_call()
         )
         return comparison_page.comparison_page(
             self, self.titled_tables(), subject, figures=figures, command=command
         )
 
     def _settings(self) -> dict[str, str]:
-        """Return what a reader needs to trust the numbers, by name."""
+        """Return the judgments, level, metrics, baseline and versions of the comparison as texts by
+        name, for its page.
+        """
         return {
             "judgments": self.runs.judgments or "memory",
             "level": f"{self.alpha:g}",
@@ -110,26 +112,37 @@ class RunComparison(Comparison):
         }
 
     def _run_table(self) -> Table:
-        """Return the runs of each system."""
+        """Return a table with one row per run: the name of its system, and what the run is called,
+        a file by its path.
+        """
         rows = []
-        for system, labels in self.runs.labels.items():
-            rows += [[text_cell("system", system), text_cell("run", label)] for label in labels]
+        for system, run_labels in self.runs.labels.items():
+            for run_label in run_labels:
+                rows.append([text_cell("system", system), text_cell("run", run_label)])
         return Table.of_rows(rows)
 
     def _python_call(self) -> str:
-        """Return the call of `tautrank.compare_runs` that gives the comparison again."""
+        """Return the text of the call of `tautrank.compare_runs` that runs the comparison again;
+        runs and judgments that are not files stand there as variables.
+        """
         runs = "runs"
         if self.runs.are_files:
-            runs = repr({name: _one_or_list(files) for name, files in self.runs.labels.items()})
-        judgments = "judged" if self.runs.judgments is None else repr(self.runs.judgments)
+            argument = {}
+            for system, files in self.runs.labels.items():
+                argument[system] = _one_or_list(files)
+            runs = repr(argument)
+        judgments = "judged"
+        if self.runs.judgments is not None:
+            judgments = repr(self.runs.judgments)
         return comparison_page.call_text(
             "tr.compare_runs",
             f"{runs},\n    {judgments}",
             metrics=list(self.metric_names),
-            **comparison_page.test_arguments(self),
+            **comparison_page.arguments_of_tests(self),
             **self.runs.options,
         )
 
 
 def _one_or_list(values: Sequence[str]) -> str | list[str]:
+    """Return a single value by itself, and several ones as a list."""
     return values[0] if len(values) == 1 else list(values)
