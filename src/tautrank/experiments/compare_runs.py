@@ -216,7 +216,7 @@ def _has_several_runs(argument: Any) -> bool:
 
 def _are_all_files(runs_by_system: Mapping[str, Mapping[str, Any]]) -> bool:
     """Return whether all runs of all systems are paths of files, rather than scores in memory."""
-    runs = []
+    runs: list[Any] = []
     for runs_of_system in runs_by_system.values():
         runs += runs_of_system.values()
     return all(_is_path(run) for run in runs)
