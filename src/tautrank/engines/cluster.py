@@ -41,7 +41,7 @@ from tautrank.losses.own_losses import sendable
 
 MOST_LOSSES = 3
 # Values equivalent to the default of a parameter.
-_USUAL = (None, False, "gbdt", "bagging", "gbtree", "hist", "cpu")
+_LIKE_DEFAULT = (None, False, "gbdt", "bagging", "gbtree", "hist", "cpu")
 _PARAMETERS = {"lightgbm": lightgbm.parameters, "xgboost": xgboost.parameters}
 
 
@@ -60,7 +60,13 @@ class ClusterGradients:
         return partial(self._measure, step, scale)
 
     def _measure(self, step: int, scale: float) -> LargestValues:
-        """Have the gradients computed where the documents are; return the largest of all."""
+        """Have every worker compute the gradients of its documents; return the largest gradient and
+        hessian of all.
+
+        Args:
+            step: number of the tree.
+            scale: factor from the engine's scores to the model's.
+        """
         answers = self._workers.call("measure", step, scale)
         return LargestValues(
             gradient=max(largest.gradient for largest in answers),
@@ -115,25 +121,28 @@ class ClusterLearner:
         self.rounds = self._rounds_before
 
     def _check_parameters(self) -> None:
-        """Refuse parameters by which trees would depend on the number of workers."""
-        for name, off in self._part_class.sampling_off.items():
-            if self._params.get(name, off) != off:
+        """Refuse parameters of the tool by which trees would depend on the number of workers, or
+        that a training on a cluster takes with their default only.
+        """
+        for name, value_for_off in self._part_class.sampling_off.items():
+            if self._params.get(name, value_for_off) != value_for_off:
                 raise OptionError(
                     f"{name}: samples the documents of each worker, so that trees depend on the "
                     f"number of workers; expected {self._part_class.instead_of_sampling}"
                 )
         for name in self._part_class.single_valued:
-            if self._params.get(name) not in _USUAL:
+            if self._params.get(name) not in _LIKE_DEFAULT:
                 raise OptionError(
                     f"{name}: found {self._params[name]}; expected it unset for a training on a "
                     "cluster"
                 )
 
     def grow(self, gradients: Any, rate: float) -> None:
-        """Add one tree; after the loss of a worker, begin again with those that are left.
+        """Grow one tree on all workers of the cluster; after the loss of a worker, divide the
+        documents among those that are left and grow it again.
 
         Args:
-            gradients: has the gradients of a step computed (`ClusterGradients.at`).
+            gradients: function that has the workers compute gradients, and returns the largest.
             rate: learning rate.
         """
         answers: list[Grown] = []
@@ -149,8 +158,10 @@ class ClusterLearner:
                 self._workers.release()
                 raise
 
+        # All workers have the same tree; the first sends it.
         first_answer = answers[0]
-        if first_answer.rounds > self.rounds:
+        has_new_tree = first_answer.rounds > self.rounds
+        if has_new_tree:
             self._trees.append(first_answer.tree)
         self.rounds = first_answer.rounds
         self._valid_scores = []
@@ -159,7 +170,7 @@ class ClusterLearner:
                 self._valid_scores.append(answer.valid_scores)
 
     def _count_loss(self, error: LostError) -> None:
-        """Count the loss of a worker; a training that has lost many cannot go on."""
+        """Count the loss of a worker; end the training with an error after too many losses."""
         self._n_losses += 1
         if self._n_losses > MOST_LOSSES:
             raise CutShortError(
@@ -172,8 +183,11 @@ class ClusterLearner:
         Args:
             part: train or valid.
         """
-        scores = self._valid_scores if part == "valid" else self._workers.call("scores", part)
-        return np.concatenate(scores)
+        if part == "valid":
+            scores_of_workers = self._valid_scores  # sent along with the last tree
+        else:
+            scores_of_workers = self._workers.call("scores", part)
+        return np.concatenate(scores_of_workers)
 
     def model(self, rounds: int) -> FittedModel:
         """Return the model of the first rounds, and let the workers go.
@@ -185,63 +199,83 @@ class ClusterLearner:
         return self._model_of(rounds)
 
     def _model_of(self, rounds: int) -> FittedModel:
-        """Return the model of the first rounds, made of the trees that the client has."""
-        contents = self._trees[: rounds - self._rounds_before]
+        """Return the model of the first rounds, joined from the trees that workers have sent.
+
+        A model that the training continues comes first; its rounds count.
+        """
+        n_new_rounds = rounds - self._rounds_before
+        model_contents = self._trees[:n_new_rounds]
         if self._task.start is not None:
-            contents = [self._task.start.to_bytes(), *contents]
-        portable_contents = [self._part_class.portable(content) for content in contents]
-        model: FittedModel = self._part_class.engine.model_class.joined(
-            portable_contents, self._task.train.n_features
-        )
+            model_contents = [self._task.start.to_bytes(), *model_contents]
+
+        portable_contents = [self._part_class.portable(content) for content in model_contents]
+        model_class = self._part_class.engine.model_class
+        model: FittedModel = model_class.joined(portable_contents, self._task.train.n_features)
         return model
 
     def _begin(self) -> None:
-        """Divide the documents among the workers, and let all parts find the same bins, and each
-        other.
+        """Start a training on the workers of a cluster: divide the documents into parts, one for a
+        worker, put features into bins, and connect the parts by the tool's own network.
+
+        All parts find the same bins, from one sample of all documents.
         """
         threads_by_address = self._workers.threads_by_address()
         addresses = [*threads_by_address]
+        n_workers = len(addresses)
         # LightGBM counts otherwise without a network: one worker trains two parts.
-        n_parts = max(2, min(len(addresses), self._task.train.n_queries))
-        addresses_of_parts = [addresses[number % len(addresses)] for number in range(n_parts)]
+        n_parts = max(2, min(n_workers, self._task.train.n_queries))
+        addresses_of_parts = [addresses[number % n_workers] for number in range(n_parts)]
         shares = self._shares(n_parts)
 
         tasks = self._tasks_of_parts(shares)
         arguments_by_part = []
         for number, address in enumerate(addresses_of_parts):
-            threads = threads_by_address[address] * len(addresses) // n_parts
+            threads = threads_by_address[address] * n_workers // n_parts
             settings = self._settings_of_part(max(1, threads))
             arguments = (tasks[number], settings, number, self._custom_losses)
             arguments_by_part.append((address, arguments))
         self._workers.place(self._part_class, arguments_by_part)
 
         if self._sample is None:
-            self._sample = np.concatenate(self._workers.call("sample", self._sampled_rows(shares)))
+            samples_of_parts = self._workers.call("sample", self._sampled_rows(shares))
+            self._sample = np.concatenate(samples_of_parts)
         hosts = [urlsplit(address).hostname or "" for address in addresses_of_parts]
-        self._workers.call("join", self._workers.call("bin", self._sample, hosts))
+        network_addresses = self._workers.call("bin", self._sample, hosts)
+        self._workers.call("join", network_addresses)
 
     def _shares(self, n_parts: int) -> _Shares:
-        valid = self._task.valid
-        return _Shares(
-            train=data_shares(self._task.train, n_parts),
-            valid=[None] * n_parts if valid is None else data_shares(valid, n_parts),
-        )
+        """Divide the training and the validation data into parts of whole queries."""
+        valid_shares: list[RankingData | None] = [None] * n_parts
+        if self._task.valid is not None:
+            valid_shares = data_shares(self._task.valid, n_parts)
+        return _Shares(train=data_shares(self._task.train, n_parts), valid=valid_shares)
 
     def _tasks_of_parts(self, shares: _Shares) -> list[Task]:
-        """Return what each part learns: its documents, with the queries' numbers in the whole."""
+        """Return the task of each part of a training on a cluster: to learn from its share of the
+        documents.
+
+        Queries keep the numbers that they have in the whole data, by which random numbers are
+        keyed. Trees grown so far, before a worker was lost, are a model to start from.
+        """
         task = self._task
-        start = self._model_of(self.rounds) if self._trees else task.start
+        start = task.start
+        if self._trees:
+            start = self._model_of(self.rounds)
+
         tasks = []
-        loss_text: Any = str(task.loss)
-        n_queries = 0
+        loss_text: Any = str(task.loss)  # a part reads it again
+        n_queries_so_far = 0
         for train, valid in zip(shares.train, shares.valid, strict=True):
-            placed = placed_after(train, n_queries)
-            n_queries = placed.n_queries
+            numbered_train = placed_after(train, n_queries_so_far)
+            n_queries_so_far = numbered_train.n_queries
+            weights = task.weights
+            if weights is not None:
+                weights = weights[:n_queries_so_far]
             part_task = replace(
                 task,
-                train=placed,
+                train=numbered_train,
                 valid=valid,
-                weights=None if task.weights is None else task.weights[:n_queries],
+                weights=weights,
                 loss=loss_text,
                 start=start,
                 whole=(task.train.n_documents, task.train.n_queries),
@@ -259,9 +293,18 @@ class ClusterLearner:
         )
 
     def _sampled_rows(self, shares: _Shares) -> list[I64]:
-        """Return the rows that bins are found from, for each part counted from its first."""
-        firsts = np.cumsum([0, *(share.n_documents for share in shares.train)])
+        """Return for each part the rows of the sample that bins are found from, counted from the
+        part's first row.
+
+        The sample is drawn among all documents, so it does not depend on the number of parts.
+        """
+        documents_of_parts = [share.n_documents for share in shares.train]
+        first_rows = np.cumsum([0, *documents_of_parts])  # and the number of all rows at the end
         params = {"data_random_seed": self._settings.seed, **self._params}
-        rows = sampled_rows(int(firsts[-1]), params)
-        rows_of_parts = np.split(rows, np.searchsorted(rows, firsts[1:-1]))
-        return [rows - first for rows, first in zip(rows_of_parts, firsts, strict=False)]
+        sample = sampled_rows(int(first_rows[-1]), params)  # ascending
+
+        cuts = np.searchsorted(sample, first_rows[1:-1])
+        rows_by_part = []
+        for number, rows in enumerate(np.split(sample, cuts)):
+            rows_by_part.append(rows - first_rows[number])
+        return rows_by_part

@@ -104,12 +104,17 @@ class WorkerPart:
         return self._task.train.X.take(rows, self._settings.threads)
 
     def bin(self, sample: F32, hosts: list[str]) -> Any:
-        """Put the features into bins, and return what the other parts need to know to find this
-        one.
+        """Start the training of this part with features in bins; return the network address by
+        which the other parts find it.
+
+        Args:
+            sample: features of some of all documents, which bins are found from.
+            hosts: the hosts of all parts.
         """
         bagging = self._settings.bagging or self.engine.query_bagging(self._settings)
         self._gradients = Gradients(self._task, self._settings, bagging)
-        self._learner = self.engine.start(replace(self._task, sample=sample), self._settings)
+        task_with_sample = replace(self._task, sample=sample)
+        self._learner = self.engine.start(task_with_sample, self._settings)
         return self.address(hosts)
 
     def address(self, hosts: list[str]) -> Any:
@@ -124,18 +129,23 @@ class WorkerPart:
         return self._gradients.measured(self.scores("train"), step, scale)
 
     def grow(self, largest: LargestValues, rate: float) -> Grown:
-        """Add a tree for the gradients that were measured.
+        """Grow one tree together with the other parts, and return what the client needs of it.
+
+        Gradients were computed by `measure`; they are rounded to a grid that all parts share, so
+        that their sums are exact.
 
         Args:
-            largest: the largest values of all parts.
+            largest: the largest gradient and hessian of all parts, which decide the grid.
             rate: learning rate.
         """
-        self._learner.grow(lambda _: self._gradients.rounded(largest), rate)
-        return Grown(
-            rounds=self._learner.rounds,
-            valid_scores=None if self._task.valid is None else self.scores("valid"),
-            tree=self._learner.last_tree() if self._number == 0 else b"",
-        )
+        self._learner.grow(lambda _scores: self._gradients.rounded(largest), rate)
+        valid_scores = None
+        if self._task.valid is not None:
+            valid_scores = self.scores("valid")
+        tree = b""
+        if self._number == 0:  # all parts have the same tree
+            tree = self._learner.last_tree()
+        return Grown(self._learner.rounds, valid_scores, tree)
 
     def scores(self, part: Part) -> Array:
         """Return the scores of this part's documents."""
@@ -147,7 +157,8 @@ class WorkerPart:
 
 
 def without_network(content: bytes) -> bytes:
-    """Return a model text whose parameters are those of a training on one machine.
+    """Return LightGBM's text of a model with its network parameters set to those of a training on
+    one machine.
 
     Args:
         content: LightGBM's model text.
@@ -179,16 +190,21 @@ class LightGBMPart(WorkerPart):
     portable = staticmethod(without_network)
 
     def address(self, hosts: list[str]) -> str:
-        """Return the host and a free port of this part."""
+        """Return the network address of this part: its host and a free port, ``"host:port"``."""
         first_port = self._settings.extra.get("local_listen_port")
         port = 0 if first_port is None else first_port + self._number  # 0 is any free one
         with socket.socket() as probe:
             probe.bind(("", port))
-            return f"{hosts[self._number]}:{probe.getsockname()[1]}"
+            _host, free_port = probe.getsockname()
+        return f"{hosts[self._number]}:{free_port}"
 
     def join(self, addresses: list[Any]) -> None:
-        """Say where all parts are."""
-        _, _, port = addresses[self._number].rpartition(":")
+        """Set the tool's parameters by which this part finds the others when it grows a tree.
+
+        Args:
+            addresses: ``"host:port"`` of all parts.
+        """
+        _host, _colon, port = addresses[self._number].rpartition(":")
         self._learner.params |= {
             "machines": ",".join(addresses),
             "local_listen_port": int(port),
@@ -216,16 +232,25 @@ class XGBoostPart(WorkerPart):
     )
 
     def address(self, hosts: list[str]) -> Any:
-        """Return the address of the tracker, if it is here."""
+        """Start XGBoost's tracker in the first part, and return its address; None from the others.
+
+        The tracker introduces the parts of a training to each other.
+        """
         if self._number > 0:
             return None
-        tracker = package("xgboost").tracker
-        self._tracker = tracker.RabitTracker(n_workers=len(hosts), host_ip=hosts[0], sortby="task")
+        tracker_module = package("xgboost").tracker
+        self._tracker = tracker_module.RabitTracker(
+            n_workers=len(hosts), host_ip=hosts[0], sortby="task"
+        )
         self._tracker.start()
         return self._tracker.worker_args()
 
     def join(self, addresses: list[Any]) -> None:
-        """Say where the tracker is."""
+        """Join the network of all parts, which XGBoost's tracker connects.
+
+        Args:
+            addresses: the tracker's address, from the first part, and None from the others.
+        """
         collective = package("xgboost").collective
         silence_log()
         address_of_tracker = addresses[0]
@@ -237,8 +262,8 @@ class XGBoostPart(WorkerPart):
         _of_thread.leaving = _LeavingAtEnd(collective.finalize)
 
     def grow(self, largest: LargestValues, rate: float) -> Grown:
-        """Add a tree as other parts do; leave the network if it breaks, so that the neighbours
-        notice.
+        """Grow one tree together with the other parts; leave the network after an error, so that
+        the other parts notice instead of waiting.
         """
         try:
             return super().grow(largest, rate)

@@ -42,10 +42,10 @@ class ClusterWorkers:
         return bool(self._parts)
 
     def threads_by_address(self) -> dict[str, int]:
-        """Return the workers and how many threads each has, in order; wait for one if there is
-        none.
+        """Return the number of threads of each worker that answers, by its address in order; wait
+        for a worker to start if there is none.
         """
-        end = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _PATIENCE
         while True:
             try:
                 threads = self._client.nthreads()
@@ -53,19 +53,20 @@ class ClusterWorkers:
                 raise CutShortError(
                     f"client: the Dask cluster is gone ({error or type(error).__name__})"
                 ) from None
-            answering = {name: threads[name] for name in sorted(threads.keys() - self._silent)}
+            answering = sorted(threads.keys() - self._silent)
             if answering:
-                return answering
-            if time.monotonic() > end or self._client.status != "running":
+                return {address: threads[address] for address in answering}
+            if time.monotonic() > deadline or self._client.status != "running":
                 raise CutShortError("client: the Dask cluster has no workers left")
             time.sleep(0.2)
 
     def place(self, part_class: type[Any], arguments_by_part: Sequence[tuple[str, Any]]) -> None:
-        """Make the parts where they are to be.
+        """Create one object per part of a training on the worker that is to hold it.
 
         Args:
-            part_class: the class of the parts.
-            arguments_by_part: address and arguments of each part.
+            part_class: the class of the objects.
+            arguments_by_part: for each part the address of its worker and the arguments of the
+                class.
         """
         for address, arguments in arguments_by_part:
             options = {"actor": True, "workers": [address], "pure": False}
@@ -77,11 +78,15 @@ class ClusterWorkers:
             raise LostError(str(error) or type(error).__name__) from None
 
     def call(self, method: str, *arguments: Any) -> list[Any]:
-        """Call a method of all parts at the same time, and return their answers.
+        """Call a method of all parts at the same time, each on its worker; return their answers in
+        order.
+
+        If a worker is lost, the others get some seconds to notice; those that still do not answer
+        count as lost too, and a `LostError` is raised.
 
         Args:
-            method: its name.
-            *arguments: its arguments.
+            method: name of the method.
+            *arguments: arguments of the method.
         """
         try:
             with self._client.as_current():
@@ -91,38 +96,42 @@ class ClusterWorkers:
 
         answers: list[Any] = [None] * len(calls)
         unanswered = set(range(len(calls)))
-        loss = ""
-        end = float("inf")
-        while unanswered and time.monotonic() < end:
+        first_loss = ""
+        deadline = float("inf")  # there is none until a worker is lost
+        while unanswered and time.monotonic() < deadline:
             for number in sorted(unanswered):
                 try:
                     answers[number] = calls[number].result(timeout=1.0)
                 except (TimeoutError, asyncio.TimeoutError):
+                    # Either it is not done yet, or its answer is a timeout of its own.
                     if not calls[number].done():
                         continue
                 # Of Dask about its worker, or of the tool about its network.
                 except Exception as error:
                     if not _is_loss(error):
                         raise
-                    loss = loss or f"{type(error).__name__}: {_reason(error)}"
-                    end = min(end, time.monotonic() + _GRACE)
+                    first_loss = first_loss or f"{type(error).__name__}: {_reason(error)}"
+                    deadline = min(deadline, time.monotonic() + _GRACE)
                 unanswered.discard(number)
-        if loss:
+        if first_loss:
             self._silent |= {address_of(self._parts[number]) for number in unanswered}
-            raise LostError(loss)
+            raise LostError(first_loss)
         return answers
 
     def release(self) -> None:
-        """Let go of the parts; workers that hang in the network are started anew, if they can
-        be.
+        """Close the parts on all workers and forget them; restart workers that do not answer, where
+        the cluster can.
+
+        Errors are ignored: workers may be gone already.
         """
         parts = self._parts
         self._parts = []
         self._futures = []
         with suppress(Exception), self._client.as_current():
-            for call in [part.do("close") for part in parts]:
+            closings = [part.do("close") for part in parts]
+            for closing in closings:
                 with suppress(Exception):
-                    call.result(timeout=1.0)
+                    closing.result(timeout=1.0)
         if self._silent:
             with suppress(Exception):
                 self._client.restart_workers(
@@ -131,17 +140,25 @@ class ClusterWorkers:
 
 
 def _is_loss(error: Exception) -> bool:
-    """Whether an error says that a worker is gone, rather than that it cannot train."""
+    """Return whether an error of a worker means that a worker is gone, rather than that the tool
+    cannot train on the data.
+
+    It does if it comes from the operating system, or if the tool complains about its network.
+    """
     if isinstance(error, OSError):
         return True
     is_of_tool = type(error).__name__ in ("LightGBMError", "XGBoostError")
-    of_network = re.search(r"[Ss]ocket|connect|[Pp]ort|[Nn]etwork|/collective/", str(error))
-    return is_of_tool and of_network is not None
+    word_of_network = re.search(r"[Ss]ocket|connect|[Pp]ort|[Nn]etwork|/collective/", str(error))
+    return is_of_tool and word_of_network is not None
 
 
 def _reason(error: Exception) -> str:
-    """Return what an error says, in one line: XGBoost's last before its stack trace, without the
-    place in its code.
+    """Return the last line of an error message, without XGBoost's stack trace and the place in its
+    code.
     """
-    lines = str(error).partition("Stack trace:")[0].strip().splitlines()
-    return re.sub(r"^- \[\S+\]: ", "", lines[-1]) if lines else ""
+    message, _marker, _trace = str(error).partition("Stack trace:")
+    lines = message.strip().splitlines()
+    if not lines:
+        return ""
+    place_in_code = r"^- \[\S+\]: "
+    return re.sub(place_in_code, "", lines[-1])
