@@ -122,8 +122,20 @@ _ROWS = _readonly("float32", 2)
 def _fill(
     X: F32, row: int, n: int, columns: I32, bits: Array, single: bool, x: F32, stride: int
 ) -> None:
-    """Write the columns of ``n`` documents from ``row`` on; document ``l`` of column ``c`` to
-    ``x[c * stride + l]``.
+    """Prepare features for the splits of trees: write the columns of ``n`` documents from ``row`` on,
+    document ``l`` of column ``c`` to ``x[c * stride + l]``.
+
+    A column is a feature under one rule for missing values, which become infinite or 0, so that
+    every split is ``column > threshold``; a set of categories is a column of 0 (inside) and 1.
+
+    Args:
+        X: features, one row per document.
+        row, n: the first document and the number of documents.
+        columns: feature, rule and category words of each column.
+        bits: the sets of categories, 32 to a word.
+        single: whether the trees are XGBoost's.
+        x: receives the columns.
+        stride: distance of two columns in ``x``.
     """
     # LightGBM takes tiny numbers for 0 before it looks at a tree.
     tiny = np.float32(0.0 if single else 1e-35)
@@ -155,7 +167,16 @@ def _fill(
 def _outside(
     value: float, bits: Array, first_word: int, n_words: int, rule: int, single: bool
 ) -> np.float32:
-    """Return 1 if a value is in none of a column's categories, else 0."""
+    """Return 1 if a feature value is in none of a column's set of categories, else 0; for NaN what
+    the rule of the column says.
+
+    Args:
+        value: the code of a category, or NaN.
+        bits: sets of categories, 32 categories to a word; a bit is 1 for a member.
+        first_word, n_words: the words of this column's set.
+        rule: ``CATEGORY_NAN_LEFT`` or ``CATEGORY_NAN_RIGHT``.
+        single: whether the trees are XGBoost's.
+    """
     # LightGBM cuts off the fraction of a number before it looks at its sign, XGBoost does not.
     lower_limit = np.float32(-1e-45) if single else np.float32(-1.0)
     if value != value:
@@ -178,10 +199,14 @@ def _exits(
     lane: int,
     out: I64,
 ) -> None:
-    """Write the exits that ``LANES`` documents from ``lane`` on take.
+    """Write by which exit each of ``LANES`` documents from ``lane`` on leaves the top of a tree.
+
+    Exits are numbered from left to right, one bit each. A document that goes right at a split
+    clears the bits of the exits to its left; its exit is the lowest bit that is left, in the lowest
+    word that has one. This is the meaning of the machine code that `_exits_in_registers` generates.
 
     Args:
-        x: the columns.
+        x: the columns, ``TILE`` documents each.
         columns, thresholds, masks: the splits, and the bits that they leave, word by word, the
             highest word first.
         ends: of each word, the first split, followed by that of the next word.
@@ -204,7 +229,13 @@ def _exits(
 
 @code_of(_exits, LANES)
 def _exits_in_registers(loop: Loop) -> None:
-    """Generate `_exits`: the bits that remain and the exits of the lanes stay in registers."""
+    """Generate the machine code of `_exits`, which finds the exits of many documents from the top of
+    a tree: the bits that remain and the exits of the documents stay in vector registers.
+
+    Word by word, the highest first, the masks of all splits at which a document goes right are
+    combined by "and"; if a bit is left, its number is the exit so far, else the exit found in
+    higher words moves on by one word.
+    """
     build = loop.builder
     x, columns, thresholds, masks, ends, out = loop.arrays
     first, last, lane = loop.numbers
@@ -243,8 +274,18 @@ def _exits_in_registers(loop: Loop) -> None:
 def _descend(
     thresholds: F32, links: Array, x: F32, stride: Unsigned, node: Unsigned, lane: Unsigned
 ) -> tuple[Unsigned, Unsigned]:
-    """Return where a document is two levels below a node, and 0 if it did not move on the
-    second.
+    """Return the node that a document reaches two levels below a node of a tree, and the step to it
+    on the second level, 0 if the document was at a leaf by then.
+
+    A leaf is its own child: its threshold is infinite and its step to the left child 0.
+
+    Args:
+        thresholds: threshold of each node.
+        links: column and step to the left child of each node; the right child is the next one.
+        x: the columns of the documents.
+        stride: two to this power is the distance of two columns.
+        node: where the document is.
+        lane: number of the document.
     """
     link = U2 * node
     value = x[(np.uint64(links[link]) << stride) + lane]
@@ -269,7 +310,10 @@ def _walk(
     apart: Unsigned,
     levels: int,
 ) -> None:
-    """Bring the nodes ``first`` to ``first + 7`` down to leaves.
+    """Walk eight nodes down their trees to leaves, side by side; ``nodes[first : first + 8]`` are
+    replaced by the leaves.
+
+    Eight walks in turn keep the processor busy while each waits for memory.
 
     Args:
         thresholds, links: the nodes of all trees.
@@ -320,7 +364,15 @@ def _walk(
 
 @njit(error_model="numpy")
 def _score_few(X: F32, first: int, last: int, packed: PackedTrees, single: bool, out: F64) -> None:
-    """Write the scores of documents one by one, each through eight trees in turn."""
+    """Write the scores of a few documents, one by one: each walks through eight trees side by side.
+
+    Args:
+        X: features.
+        first, last: the first row, and one past the last.
+        packed: the trees.
+        single: whether sums are rounded to float32 after each tree.
+        out: receives one score per row.
+    """
     # Arrays are read from the named tuple before the loop: in it, each reading costs.
     columns, bits, trees = packed.columns, packed.category_bits, packed.trees
     thresholds, links, values = packed.thresholds, packed.links, packed.values
@@ -346,7 +398,18 @@ def _score_few(X: F32, first: int, last: int, packed: PackedTrees, single: bool,
 
 @njit(error_model="numpy")
 def _score_many(X: F32, first: int, last: int, packed: PackedTrees, single: bool, out: F64) -> None:
-    """Write the scores of documents tile by tile, all of a tile through one tree after the other."""
+    """Write the scores of many documents in tiles of up to 128, which go through one tree after the
+    other together.
+
+    Through the top of a tree documents go by bit vectors, below it node by node.
+
+    Args:
+        X: features.
+        first, last: the first row, and one past the last.
+        packed: the trees.
+        single: whether sums are rounded to float32 after each tree.
+        out: receives one score per row.
+    """
     columns, bits, trees = packed.columns, packed.category_bits, packed.trees
     thresholds, links, values = packed.thresholds, packed.links, packed.values
     tops, top_thresholds, top_masks = packed.top_columns, packed.top_thresholds, packed.top_masks
@@ -409,7 +472,8 @@ def _score_many(X: F32, first: int, last: int, packed: PackedTrees, single: bool
     error_model="numpy",
 )
 def score_rows(X: F32, first: int, last: int, arrays: Any, single: bool, out: F64) -> None:
-    """Write the scores of the documents ``first`` to ``last``.
+    """Write the scores that trees give to the documents in rows ``first`` to ``last``, without the
+    latter.
 
     Args:
         X: features.
