@@ -41,8 +41,9 @@ def _losing_probability(other_score, own_score, is_itself, units):
     """Return the probability that a document's noisy score loses against another document's, and
     the derivative of that probability by the score; both are 0 against itself.
 
-    The difference of two noisy scores is normal: ``erfc(-x)/2`` with ``x = (other_score - own_score) h``, and
-    the density ``h/sqrt(pi) exp(-x^2)``, where ``h = 1/(2 sigma)``.
+    The difference of two noisy scores is normal: the probability is ``erfc(-x)/2`` with
+    ``x = h (other_score - own_score)``, its derivative ``h/sqrt(pi) exp(-x^2)``, where
+    ``h = 1/(2 sigma)``.
 
     Args:
         other_score, own_score: scores of the other document and of the rows.
@@ -88,8 +89,8 @@ def _power_kernel(
         gaps, coefficients: tables of ``gap`` and ``c``, one row per reach and column per term.
         reach, rows_of_reach: the longest list that each row serves, and how many rows there are.
         units: as in `_losing_probability`.
-        expected, own_slopes, passed: receive the expected discounts, the slopes by a document's own score,
-            and, in a row per program, the slopes by all other scores of the list.
+        expected, own_slopes, passed: receive the expected discounts, the slopes by a document's own
+            score, and, in a row per program, the slopes by all other scores of the list.
         DERIVE, TERMS, ROWS: whether to compute slopes; terms of the sum; documents of a program.
     """
     program = tl.program_id(0)
@@ -218,7 +219,7 @@ def _collect_kernel(
 
     Args:
         offsets, tile_lists, tile_starts: the documents of a program, as in `tile_of_program`.
-        own_slopes, passed, row_starts: slopes, as `_power_kernel` and `_recursion_kernel` write them.
+        own_slopes, passed, row_starts: slopes, as written by `_power_kernel`.
         target: flat indices of the documents, by rank.
         scale, grad: one factor per list; receives one number per document.
         ROWS: documents of a program.
