@@ -62,8 +62,10 @@ declare(__name__)
 
 
 def apply_changes(splits: Splits, changes: tuple[Change, ...], seed: int) -> Splits:
-    """Apply changes one after the other; each part has its own random numbers, the same for every
-    condition.
+    """Apply changes to the training, validation and test data, such as noise in the labels, one
+    after the other, and return the changed parts.
+
+    The random numbers of a part depend on the seed, the part and the number of the change alone.
 
     Args:
         splits: the three parts; they are not modified.
@@ -75,12 +77,14 @@ def apply_changes(splits: Splits, changes: tuple[Change, ...], seed: int) -> Spl
     >>> apply_changes(Splits(data, data, data), binary, seed=0).train.labels.tolist()
     [0.0, 1.0, 1.0, 1.0]
     """
-    for step, change in enumerate(changes):
-        for index, name in enumerate(PARTS):
-            data = getattr(splits, name)
-            if name not in change.parts or data is None:
+    for change_index, change in enumerate(changes):
+        apply_change = CHANGES[change.kind]
+        for part_index, part_name in enumerate(PARTS):
+            data = getattr(splits, part_name)
+            if part_name not in change.parts or data is None:
                 continue
-            state = np.random.SeedSequence([seed, step, index]).generate_state(1)
-            changed = CHANGES[change.kind](data, **change.parameters, seed=int(state[0]))
-            splits = splits._replace(**{name: changed})
+            seeds = [seed, change_index, part_index]
+            random_state = np.random.SeedSequence(seeds).generate_state(1)
+            changed_data = apply_change(data, **change.parameters, seed=int(random_state[0]))
+            splits = splits._replace(**{part_name: changed_data})
     return splits

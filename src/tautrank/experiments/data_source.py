@@ -54,10 +54,11 @@ class DataSource:
         return [1]
 
     def read(self, fold: int = 1) -> RankingData | Splits | None:
-        """Return the data as it comes, in one piece or in three parts; None for ``none``.
+        """Read one fold of the data: all queries in one piece, or in training, validation and test
+        parts where the data has them; None for the source ``none``.
 
         Args:
-            fold: the number of the fold.
+            fold: the number of the fold, from 1.
         """
         if self.held:
             return self.held[fold - 1]
@@ -69,15 +70,18 @@ class DataSource:
         if name == FIVE_DOCUMENTS:
             return five_documents()
         if name.startswith(f"{SIMULATED}:"):
-            simulated: RankingData = simulate_web_search(**_simulation(name))
+            simulated: RankingData = simulate_web_search(**_simulation_arguments(name))
             return simulated
         path = Path(name)
         return read_folder(name, fold) if path.is_dir() else read(path)
 
 
 def _read_files(paths: Sequence[Path]) -> Splits:
-    """Return the training and test data, and the validation data if there is a file between."""
-    parts = same_columns([read(path) for path in paths], paths)
+    """Read two files as training and test data, or three as training, validation and test data; all
+    get the same columns of features.
+    """
+    data_sets = [read(path) for path in paths]
+    parts = same_columns(data_sets, paths)
     valid = parts[1] if len(parts) == 3 else None
     return Splits(parts[0], valid, parts[-1])
 
@@ -106,27 +110,32 @@ def read_source(names: str | Sequence[str], fold: int | None = None) -> DataSour
             f"--data: found {len(texts)} names;"
             f" expected {_EXAMPLE}, or training, validation and test files"
         )
-    if len(texts) == 1 and _is_made(texts[0]):
+    if len(texts) == 1 and _is_synthetic(texts[0]):
         return DataSource(texts)
-    paths = []
+    absolute_paths = []
     for text in texts:
         path = Path(text).expanduser()
         if not path.exists():
-            raise DataError(_not_there(text, path))
-        paths.append(str(path.resolve()))
-    return DataSource(tuple(paths), fold)
+            raise DataError(_missing_file_text(text, path))
+        absolute_paths.append(str(path.resolve()))
+    return DataSource(tuple(absolute_paths), fold)
 
 
-def _is_made(name: str) -> bool:
-    """Return whether a name is that of synthetic data, or of none; its parameters are checked."""
-    if name.partition(":")[0] == SIMULATED:
-        _simulation(name)
+def _is_synthetic(name: str) -> bool:
+    """Return whether a name stands for synthetic data, or for no data, rather than for a file.
+
+    The parameters of simulated data, as in ``simulated:mslr:200``, are checked on the way.
+    """
+    first_word = name.partition(":")[0]
+    if first_word == SIMULATED:
+        _simulation_arguments(name)
         return True
     return name in (NONE, FIVE_DOCUMENTS)
 
 
 def fingerprint_of(data: RankingData | Splits | None) -> str:
-    """Return a hash of everything in some data, so that changed data does not get old results.
+    """Return a hash of the features, labels and queries of some data, by which stored results find
+    out that the data has changed.
 
     Args:
         data: in one piece or in parts; None for no data.
@@ -141,28 +150,42 @@ def fingerprint_of(data: RankingData | Splits | None) -> str:
     return content_key(data)
 
 
-def _simulation(text: str) -> dict[str, Any]:
-    """Return the arguments of `simulate_web_search` in ``simulated:mslr:200,seed=1``."""
-    wrong = f"--data: found '{text}'; expected simulated:SHAPE:QUERIES, such as simulated:mslr:200"
-    shape, colon, size_and_options = text.partition(":")[2].partition(":")
+def _simulation_arguments(text: str) -> dict[str, Any]:
+    """Return the arguments of `simulate_web_search` that a text such as
+    ``simulated:mslr:200,seed=1`` stands for: the number of queries, the shape, and more by name.
+    """
+    problem = (
+        f"--data: found '{text}'; expected simulated:SHAPE:QUERIES, such as simulated:mslr:200"
+    )
+    shape_and_size = text.partition(":")[2]
+    shape, colon, size_and_options = shape_and_size.partition(":")
     if shape:
         choice("shape of simulated data", shape, SHAPES)
     size, *options = size_and_options.split(",")
-    if not colon or not size.isdecimal() or int(size) < 1:
-        raise OptionError(wrong)
+    is_size = size.isdecimal() and int(size) >= 1
+    if not colon or not is_size:
+        raise OptionError(problem)
+
     arguments: dict[str, Any] = {"n_queries": int(size), "like": SHAPES[shape]}
+    option_names = ("seed", "n_features", "mean_length", "noise")
     for option in options:
-        name, _, value = option.partition("=")
-        choice("parameter of simulated data", name, ("seed", "n_features", "mean_length", "noise"))
+        name, _equals, value = option.partition("=")
+        choice("parameter of simulated data", name, option_names)
         try:
             arguments[name] = json.loads(value)
         except ValueError:
-            raise OptionError(f"{wrong} (followed by ,{name}=NUMBER)") from None
+            raise OptionError(f"{problem} (followed by ,{name}=NUMBER)") from None
     return arguments
 
 
-def _not_there(text: str, path: Path) -> str:
-    """Return the sentence about data that is not there, with a name that is close to it."""
+def _missing_file_text(text: str, path: Path) -> str:
+    """Return the error message about a file or folder that does not exist, with a guess at what the
+    user meant: synthetic data or a file of a similar name.
+
+    Args:
+        text: what the user typed.
+        path: the path that it stands for.
+    """
     word = text.partition(":")[0]
     guesses = []
     for name in difflib.get_close_matches(word.lower(), (SIMULATED, FIVE_DOCUMENTS), n=1):

@@ -32,18 +32,20 @@ def measure_jensen_clouds(data: RankingData | None, seed: int, **parameters: Any
 
     clouds = jensen_clouds(**{**parameters, "seed": seed})
     mean_gaps = clouds.gaps.mean(axis=1)
-    # Equal scores leave no gap to save.
+    # Where the mean gap is 0, because scores are equal, the share that is left stays 1: there is
+    # nothing to save.
     shares_left = np.ones_like(mean_gaps)
     np.divide(clouds.smallest_gaps, mean_gaps, out=shares_left, where=mean_gaps > 0)
-    values = {
+    arrays = {
         "smallest-gap": clouds.smallest_gaps,
         "mean-gap": mean_gaps,
         "gap-saved": 1.0 - shares_left,
         "smallest-loss": clouds.smallest_losses,
         "mean-loss": clouds.losses.mean(axis=1),
     }
+    values = {name: array.tolist() for name, array in arrays.items()}
     points = {"gaps": clouds.gaps.tolist(), "losses": clouds.losses.tolist()}
-    return {"values": {name: array.tolist() for name, array in values.items()}, "points": points}
+    return {"values": values, "points": points}
 
 
 def measure_softrank_distance(
@@ -95,7 +97,8 @@ def measure_softrank_distance(
     values = {"nearness": _or_none(1.0 - distance)}
     for name, bound in bounds.items():
         is_known = np.isfinite(bound - distance)
-        values[name] = _or_none(np.where(is_known, distance <= bound, np.nan))
+        is_within = np.where(is_known, distance <= bound, np.nan)
+        values[name] = _or_none(is_within)
     points = {"distance": _finite_mean(distance)}
     for name, bound in bounds.items():
         points[name] = _finite_mean(bound)
@@ -103,12 +106,15 @@ def measure_softrank_distance(
 
 
 def _or_none(values: F64) -> list[float | None]:
+    """Return numbers with None in place of NaN and infinities, which JSON does not have."""
     return [or_none(value) for value in values.tolist()]
 
 
 def _finite_mean(values: F64) -> float | None:
-    """Return the mean of the values that are finite; None if there are none."""
-    return or_none(mean_over_queries(np.where(np.isfinite(values), values, np.nan)))
+    """Return the mean of the finite values; None if there are none."""
+    # A mean over queries leaves out NaN.
+    finite_or_nan = np.where(np.isfinite(values), values, np.nan)
+    return or_none(mean_over_queries(finite_or_nan))
 
 
 def measure_directness(
@@ -140,13 +146,14 @@ def measure_directness(
     is_within = math.nan
     if not math.isnan(result.margin):
         is_within = float(result.margin >= 0)
-    values = {
+    quantities = {
         "directness": -result.guarantee,
         "by-means": -result.guarantee_of_means,
         "cost": result.difference,
         "within-guarantee": is_within,
     }
-    return {"values": {name: [or_none(value)] for name, value in values.items()}}
+    values = {name: [or_none(quantity)] for name, quantity in quantities.items()}
+    return {"values": values}
 
 
 MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {

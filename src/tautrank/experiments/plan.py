@@ -179,7 +179,9 @@ class Experiment:
         self.system(self.baseline)
 
     def _check_fields(self) -> None:
-        """Refuse an experiment without systems, and parts of the data that there are not."""
+        """Raise an `OptionError` about an empty field, a budget that is out of range, or a part of
+        the data other than train, valid and test.
+        """
         examples = {
             "systems": "System('mse')",
             "conditions": "Condition()",
@@ -188,8 +190,12 @@ class Experiment:
         for name, example in examples.items():
             if not getattr(self, name):
                 raise OptionError(f"{name}: found none; expected at least one, such as {example}")
+
+        # Making a budget checks its numbers.
         Budget(self.repeats, self.configurations, self.trees)
-        if "test" not in self.judged or not set(self.judged) <= set(PARTS):
+
+        has_unknown_part = not set(self.judged) <= set(PARTS)
+        if "test" not in self.judged or has_unknown_part:
             raise OptionError(
                 f"judged: found {list(self.judged)};"
                 " expected 'test', and 'train' or 'valid' besides"
@@ -198,13 +204,20 @@ class Experiment:
             raise OptionError(f"curves: found {list(self.curves)}; expected 'train' or 'valid'")
 
     def _check_trained(self, system: System) -> None:
-        """Report a wrong name when the experiment is declared, not when it has run."""
-        engine = {**self.parameters, **system.parameters}.get("engine", DEFAULT_ENGINE)
-        engine_for(str(engine), read_loss(system.loss))
+        """Raise an error if a system names an engine, loss or metric that does not exist.
+
+        Reading the names is the check: it happens when the experiment is declared, long before the
+        names are needed for training.
+        """
+        parameters = {**self.parameters, **system.parameters}
+        engine_name = str(parameters.get("engine", DEFAULT_ENGINE))
+        engine_for(engine_name, read_loss(system.loss))
+
         for condition in self.conditions:
-            read_loss(with_parameters(system.loss, condition.loss))
-            for name in condition.metrics or self.metrics:
-                metric(name)
+            loss_under_condition = with_parameters(system.loss, condition.loss)
+            read_loss(loss_under_condition)
+            for metric_name in condition.metrics or self.metrics:
+                metric(metric_name)
 
     @property
     def origin(self) -> dict[str, Any]:
@@ -213,13 +226,16 @@ class Experiment:
 
     @property
     def system_names(self) -> tuple[str, ...]:
-        """The names of the systems in tables: one that is there twice is numbered."""
-        names: list[str] = []
+        """The names of the systems in tables: the second system called mse is "mse #2"."""
+        unique_names: list[str] = []
         typed_names = [str(system) for system in self.systems]
         for index, name in enumerate(typed_names):
             n_before = typed_names[:index].count(name)
-            names.append(f"{name} #{n_before + 1}" if n_before else name)
-        return tuple(names)
+            if n_before:
+                unique_names.append(f"{name} #{n_before + 1}")
+            else:
+                unique_names.append(name)
+        return tuple(unique_names)
 
     def occurrence(self, index: int) -> int:
         """Return how many of the systems before this one are equal to it.
@@ -259,9 +275,14 @@ class Experiment:
         return self.condition(condition).metrics or self.metrics
 
     def planned(self, budget: Budget) -> Budget:
-        """Return a budget with what it leaves open as the experiment declares it."""
-        open_names = [name for name, value in vars(budget).items() if value is None]
-        return replace(budget, **{name: getattr(self, name) for name in open_names})
+        """Return a budget in which every None is replaced by the value that the experiment declares
+        for it.
+        """
+        declared_values = {}
+        for name, value in vars(budget).items():
+            if value is None:
+                declared_values[name] = getattr(self, name)
+        return replace(budget, **declared_values)
 
 
 declare(__name__)
@@ -317,6 +338,7 @@ class Plan:
         for trial in range(budget.repeats or 1):
             used_folds.update(experiment.protocol.folds_of(trial, all_folds))
 
+        # A fingerprint is a hash of the data, by which a later run recognises it.
         fingerprints: list[tuple[int, str]] = []
         size = _Size(0, 0)
         for fold in sorted(used_folds):
@@ -340,18 +362,21 @@ class Plan:
 
     @property
     def data_by_fingerprint(self) -> dict[str, Splits]:
-        """The data in memory, as trials ask for it."""
+        """The data in memory by its fingerprint, by which trials ask for it; empty if the data is
+        in files.
+        """
         if not self.data.held:
             return {}
+        # Folds are numbered from 1.
         return {fingerprint: self.data.held[fold - 1] for fold, fingerprint in self.fingerprints}
 
     def folds_of(self, trial: int) -> list[int]:
-        """Return the folds that a trial uses.
+        """Return the numbers of the folds that a trial trains and tests on.
 
         Args:
-            trial: its number, from 0.
+            trial: the number of the trial, from 0.
         """
-        folds = [fold for fold, _ in self.fingerprints]
+        folds = [fold for fold, _fingerprint in self.fingerprints]
         return self.study.protocol.folds_of(trial, folds)
 
     @property
@@ -362,34 +387,39 @@ class Plan:
         return len(self.trials())
 
     def trials(self) -> list[Trial]:
-        """Return every trial, in the order they are run: all systems and conditions of the first
-        repetition, then the next.
+        """Return every trial in the order they are run: one per fold, condition and system in the
+        first repetition, then those of the next repetition.
 
         So a run that is stopped half-way has whole repetitions to compare.
         """
         trials: list[Trial] = []
+        system_indices = range(len(self.study.systems))
         for repeat in range(self.budget.repeats or 1):
-            places = product(
-                self.folds_of(repeat), self.study.conditions, range(len(self.study.systems))
-            )
-            for fold, condition, index in places:
-                spec = self._spec(_Place(repeat, fold, condition, index))
-                trials.append(Trial(len(trials), trial_key(spec), spec, title_of(spec)))
+            folds = self.folds_of(repeat)
+            for fold, condition, index in product(folds, self.study.conditions, system_indices):
+                spec = self._spec(_TrialPosition(repeat, fold, condition, index))
+                number = len(trials)
+                trials.append(Trial(number, trial_key(spec), spec, title_of(spec)))
         return trials
 
     def configured_trial(
         self, number: int, configuration: Mapping[str, Any], checkpoints: Sequence[int]
     ) -> Trial:
-        """Return a trial that trains one configuration of a search, once.
+        """Return the trial of a hyperparameter search that trains one configuration, once.
 
         Args:
-            number: its number, from 0.
-            configuration: the loss, and the values that are tried by name.
-            checkpoints: the numbers of trees at which it says how it goes.
+            number: the number of the trial, from 0.
+            configuration: the loss (under ``loss``) and the hyperparameter values, by name.
+            checkpoints: the numbers of trees after which the trial reports its validation score.
         """
-        index = self.study.losses.index(configuration["loss"])
+        position = _TrialPosition(
+            repeat=0,
+            fold=self.folds_of(0)[0],
+            condition=self.study.conditions[0],
+            system_index=self.study.losses.index(configuration["loss"]),
+        )
         spec = {
-            **self._spec(_Place(0, self.folds_of(0)[0], self.study.conditions[0], index)),
+            **self._spec(position),
             "number": number,
             "configuration": dict(configuration),
             "checkpoints": list(checkpoints),
@@ -397,59 +427,78 @@ class Plan:
         return Trial(number, trial_key(spec), spec, f"trial {number}")
 
     def seed_of(self, trial: int, index: int) -> int:
-        """Return the seed of a trial.
+        """Return the random seed of one system's training in a trial.
 
         Args:
-            trial: its number, from 0.
-            index: the place of the system; a system that is there again has other seeds where
-                splits are given.
+            trial: the number of the trial, from 0.
+            index: the index of the system; the second of two equal systems gets other seeds under
+                the protocol `GivenSplits`.
         """
-        return self.study.protocol.seed_of(self.seed, trial, self.study.occurrence(index))
+        occurrence = self.study.occurrence(index)
+        return self.study.protocol.seed_of(self.seed, trial, occurrence)
 
-    def _spec(self, place: _Place) -> dict[str, Any]:
-        """Return everything that the result of a trial depends on, as JSON values."""
+    def _spec(self, position: _TrialPosition) -> dict[str, Any]:
+        """Return the specification of one trial as JSON values: everything its result depends on.
+
+        Args:
+            position: the repetition, fold, condition and system of the trial.
+        """
         study = self.study
-        system = study.systems[place.system]
+        condition = position.condition
+        system = study.systems[position.system_index]
+        fingerprint_by_fold = dict(self.fingerprints)
         spec = {
             **study.origin,
-            "system": study.system_names[place.system],
-            "condition": place.condition.name,
-            "trial": place.repeat,
+            "system": study.system_names[position.system_index],
+            "condition": condition.name,
+            "trial": position.repeat,
             "data": {
                 "given": list(self.data.given),
-                "fold": place.fold,
-                "fingerprint": dict(self.fingerprints)[place.fold],
+                "fold": position.fold,
+                "fingerprint": fingerprint_by_fold[position.fold],
             },
             "protocol": to_json(study.protocol, "plan"),
-            "changes": to_json(place.condition.changes, "plan"),
-            "seed": self.seed_of(place.repeat, place.system),
+            "changes": to_json(condition.changes, "plan"),
+            "seed": self.seed_of(position.repeat, position.system_index),
             "study_seed": self.seed,
-            "metrics": list(place.condition.metrics or study.metrics),
+            "metrics": list(condition.metrics or study.metrics),
         }
         if self.n_jobs is not None:
             spec["n_jobs"] = self.n_jobs
 
+        # The layers go from general to special: later ones replace values of earlier ones.
         parameters: dict[str, Any] = {}
-        for layer in self.layers(place.condition, place.system):
-            parameters |= layer
+        for layer in self.layers(condition, position.system_index):
+            parameters.update(layer)
+
         if isinstance(system, Measurement):
             spec["measure"] = system.kind
             spec["parameters"] = to_json(parameters, "plan")
             return spec
-        return spec | self._training_spec(place, system, parameters)
+        return {**spec, **self._training_spec(position, system, parameters)}
 
     def _training_spec(
-        self, place: _Place, system: System, parameters: Mapping[str, Any]
+        self, position: _TrialPosition, system: System, parameters: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return what the result of a training depends on besides data, seeds and metrics."""
-        study, n_configurations = self.study, self.budget.configurations
+        """Return the part of a trial's specification that only trainings have: loss, parameters,
+        hyperparameter search, and the parts of the data that are judged.
+
+        Args:
+            position: the repetition, fold, condition and system of the trial.
+            system: what is trained.
+            parameters: the parameters of its `Ranker`.
+        """
+        study = self.study
         if self.budget.trees is not None:
             parameters = {**parameters, "n_estimators": self.budget.trees}
+
+        n_configurations = self.budget.configurations
         search: dict[str, Any] = {}
         if n_configurations:
-            name = study.system_names[place.system]
-            search = {**study.search.everyone, **study.search.systems.get(name, {})}
-        loss = with_parameters(system.loss, place.condition.loss)
+            system_name = study.system_names[position.system_index]
+            search = {**study.search.everyone, **study.search.systems.get(system_name, {})}
+
+        loss = with_parameters(system.loss, position.condition.loss)
         spec = {
             "loss": loss,
             "parameters": to_json(with_stored_names(parameters), "plan"),
@@ -458,44 +507,53 @@ class Plan:
             "judged": list(study.judged),
             "curves": list(study.curves),
         }
-        code = dict(self.codes).get(name_of(loss))
-        if code is not None:
-            spec["code"] = code
+
+        # The code of a user's own loss is part of what the result depends on.
+        hash_by_custom_loss = dict(self.codes)
+        code_hash = hash_by_custom_loss.get(name_of(loss))
+        if code_hash is not None:
+            spec["code"] = code_hash
+
+        # These numbers seed the random configurations of the search.
         if n_configurations and isinstance(study.protocol, GivenSplits):
-            occurrence = study.occurrence(place.system)
-            spec["draws"] = [self.seed, place.repeat, place.fold - 1, occurrence]
+            occurrence = study.occurrence(position.system_index)
+            spec["draws"] = [self.seed, position.repeat, position.fold - 1, occurrence]
         return spec
 
     def layers(self, condition: Condition, index: int) -> list[Mapping[str, Any]]:
-        """Return the parameters of a system under a condition, what is general first.
+        """Return the dictionaries of `Ranker` parameters that apply to a system under a condition,
+        from the most general to the most special; a later one overrides the earlier ones.
 
         Args:
-            condition: the condition.
-            index: the place of the system.
+            condition: what the experiment varies, such as a level of noise in the labels.
+            index: the index of the system among the systems of the experiment.
         """
-        name = self.study.system_names[index]
+        system = self.study.systems[index]
+        system_name = self.study.system_names[index]
+        parameters_of_all = self.study.parameters
+        parameters_of_system_here = condition.systems.get(system_name, {})
         return [
-            self.study.parameters,
+            parameters_of_all,
             condition.parameters,
-            self.study.systems[index].parameters,
-            condition.systems.get(name, {}),
+            system.parameters,
+            parameters_of_system_here,
         ]
 
 
-class _Place(NamedTuple):
+class _TrialPosition(NamedTuple):
     """Where a trial stands in its plan.
 
     Attributes:
         repeat: the number of the repetition, from 0.
         fold: the fold of the data, from 1.
         condition: the condition.
-        system: the index of the system among the systems.
+        system_index: the index of the system among the systems.
     """
 
     repeat: int
     fold: int
     condition: Condition
-    system: int
+    system_index: int
 
 
 class _Size(NamedTuple):
@@ -506,52 +564,68 @@ class _Size(NamedTuple):
 
 
 def _size_of(data: RankingData | Splits | None) -> _Size:
-    """Return the size of all parts of data together."""
+    """Return the number of queries in all parts of data together, and the number of features."""
     if data is None:
         return _Size(0, 0)
-    parts = [data] if isinstance(data, RankingData) else [part for part in data if part is not None]
-    return _Size(sum(part.n_queries for part in parts), parts[0].n_features)
+    if isinstance(data, RankingData):
+        return _Size(data.n_queries, data.n_features)
+
+    parts = [part for part in data if part is not None]
+    n_queries = sum(part.n_queries for part in parts)
+    return _Size(n_queries, parts[0].n_features)
 
 
 def title_of(spec: Mapping[str, Any]) -> str:
-    """Return a trial in a few words.
+    """Return a title of a trial for progress messages: its number, fold, condition and system.
 
     Args:
-        spec: its specification.
+        spec: the specification of the trial.
 
     >>> title_of({"study": "s", "trial": 0, "condition": "30%", "system": "xendcg"})
     'trial 1, 30%, xendcg'
     """
     is_of_study = "study" in spec
-    words = [f"{'trial' if is_of_study else 'repeat'} {spec['trial'] + 1}"]
-    if not is_of_study and spec["data"]["fold"] > 1:
-        words.append(f"fold {spec['data']['fold']}")
+    number = spec["trial"] + 1
+    if is_of_study:
+        words = [f"trial {number}"]
+    else:
+        words = [f"repeat {number}"]
+
+    # A repetition of a comparison runs on every fold, so its titles say which one.
+    if not is_of_study:
+        fold = spec["data"]["fold"]
+        if fold > 1:
+            words.append(f"fold {fold}")
     if spec["condition"] != PLAIN:
         words.append(spec["condition"])
-    return ", ".join([*words, spec["system"]])
+    words.append(spec["system"])
+    return ", ".join(words)
 
 
 def trial_key(spec: Mapping[str, Any]) -> str:
-    """Return a hash of what the result of a trial depends on: what is in the data, but not where it
-    lies.
+    """Return the key under which the result of a trial is stored: a hash of its specification.
+
+    The path of the data is left out of the hash: the same data in another folder gives the same
+    result.
 
     Args:
-        spec: its specification.
+        spec: the specification of the trial.
 
-    >>> a, b = ({"data": {"given": [place], "fold": 1, "fingerprint": "f"}} for place in ("here", "there"))
+    >>> a, b = ({"data": {"given": [path], "fold": 1, "fingerprint": "f"}} for path in ("here", "there"))
     >>> trial_key(a) == trial_key(b)
     True
     """
-    content = {name: value for name, value in spec["data"].items() if name != "given"}
-    return digest({**spec, "data": content})
+    data_without_path = {name: value for name, value in spec["data"].items() if name != "given"}
+    return digest({**spec, "data": data_without_path})
 
 
 def by_name(kind: str, name: str, values: Mapping[str, _T]) -> _T:
-    """Look a name up; an unknown one is an error.
+    """Return the value of a name, or raise an `OptionError` that suggests the nearest known name.
 
     Args:
-        kind: what is looked up, for the error.
+        kind: what is looked up, for the error, such as ``"system"``.
         name: the name.
-        values: everything by name.
+        values: all values by name.
     """
-    return values[choice(kind, name, values)]
+    known_name = choice(kind, name, values)
+    return values[known_name]

@@ -49,10 +49,15 @@ class Proposer:
         self._study = self._new_study()
 
     def _new_study(self) -> Any:
-        """Return an empty study of Optuna; its logging is silent meanwhile."""
+        """Return a new study of Optuna, in memory, that prunes by the median of other trials;
+        Optuna's logging is silenced while the study is made.
+        """
         optuna = self._optuna
-        first = self.checkpoints[min(_N_UNPRUNED, len(self.checkpoints)) - 1]
-        pruner = optuna.pruners.MedianPruner(_N_UNPRUNED, first, n_min_trials=_N_UNPRUNED)
+        first_pruning_index = min(_N_UNPRUNED, len(self.checkpoints)) - 1
+        first_checkpoint = self.checkpoints[first_pruning_index]
+        pruner = optuna.pruners.MedianPruner(
+            _N_UNPRUNED, first_checkpoint, n_min_trials=_N_UNPRUNED
+        )
         higher_is_better = metric(self._experiment.metrics[0]).higher_is_better
         direction = "maximize" if higher_is_better else "minimize"
         verbosity = optuna.logging.get_verbosity()
@@ -71,25 +76,33 @@ class Proposer:
         Args:
             number: The number of the trial, from 0.
         """
-        self._study.sampler = self._sampler(number)
-        trial = self._running[number] = self._study.ask()
+        self._study.sampler = self._new_sampler(number)
+        optuna_trial = self._study.ask()
+        self._running[number] = optuna_trial
+
         losses = self._experiment.losses
         loss = losses[0]
         if len(losses) > 1:
-            loss = str(trial.suggest_categorical("loss", losses))
+            loss = str(optuna_trial.suggest_categorical("loss", losses))
+
+        # Optuna knows each range by a name that is unique among the ranges of all losses.
         space = space_of(self._experiment, loss)
         configuration = {"loss": loss}
-        for name, key in range_names(self._experiment, loss).items():
-            configuration[name] = _suggest(trial, key, space[name])
+        for name, unique_name in range_names(self._experiment, loss).items():
+            configuration[name] = _suggest(optuna_trial, unique_name, space[name])
         return configuration
 
-    def _sampler(self, number: int) -> Any:
-        """Return Optuna's sampler for one trial."""
-        state = np.random.SeedSequence((self._options.seed, number)).generate_state(1)
+    def _new_sampler(self, number: int) -> Any:
+        """Return a sampler of Optuna for one trial, seeded by the search's seed and the number of
+        the trial.
+        """
+        seeds = (self._options.seed, number)
+        random_state = np.random.SeedSequence(seeds).generate_state(1)
+        seed = int(random_state[0])
         samplers = self._optuna.samplers
         if self._options.sampler == "tpe":
-            return samplers.TPESampler(seed=int(state[0]))
-        return samplers.RandomSampler(seed=int(state[0]))
+            return samplers.TPESampler(seed=seed)
+        return samplers.RandomSampler(seed=seed)
 
     def trials(self, plan: Plan, numbers: Sequence[int], deadline: float | None) -> Iterator[Trial]:
         """Yield trials of a plan as they are asked for, each with a new configuration.
@@ -105,58 +118,77 @@ class Proposer:
             yield plan.configured_trial(number, self.propose(number), self.checkpoints)
 
     def falls_behind(self, trial: Trial, told: tuple[int, float]) -> bool:
-        """Return whether a trial is worse than the median of the others after as many trees.
+        """Return whether to stop a trial early, because its best validation score is worse than the
+        median of the earlier trials after as many trees.
 
         Args:
             trial: The trial.
-            told: The number of its trees so far, and its best validation value so far.
+            told: The number of its trees so far, and its best validation score so far.
         """
         if not self._options.prune:
             return False
-        n_trees, best = told
-        running = self._running[trial.number]
-        running.report(best, n_trees)
+        n_trees, best_score = told
+        optuna_trial = self._running[trial.number]
+        optuna_trial.report(best_score, n_trees)
         # A trial that has all its trees may as well finish.
-        has_more_trees = n_trees < most_trees_of(self._experiment)
-        return bool(has_more_trees and running.should_prune())
+        if n_trees >= most_trees_of(self._experiment):
+            return False
+        return bool(optuna_trial.should_prune())
 
     def repeat(self, tried: TriedConfiguration) -> None:
-        """Take a trial of an earlier run into account.
+        """Tell Optuna a trial of an earlier run: its configuration, its validation curve and its
+        result.
+
+        The configuration is put in Optuna's queue, from where `propose` takes it.
 
         Args:
             tried: The configuration and its result.
         """
-        keys = {"loss": "loss", **range_names(self._experiment, tried.configuration["loss"])}
-        values = {keys[name]: value for name, value in tried.configuration.items()}
-        self._study.enqueue_trial(values)
+        loss = tried.configuration["loss"]
+        unique_names = {"loss": "loss", **range_names(self._experiment, loss)}
+        values_by_unique_name = {}
+        for name, value in tried.configuration.items():
+            values_by_unique_name[unique_names[name]] = value
+        self._study.enqueue_trial(values_by_unique_name)
         self.propose(tried.number)
-        for n_trees, best in zip(self.checkpoints, tried.curve, strict=False):
-            self._running[tried.number].report(best, n_trees)
+
+        optuna_trial = self._running[tried.number]
+        # The curve of a trial that was stopped has fewer values than there are checkpoints.
+        for n_trees, best_score in zip(self.checkpoints, tried.curve, strict=False):
+            optuna_trial.report(best_score, n_trees)
         self.end(tried)
 
     def end(self, tried: TriedConfiguration) -> None:
-        """Learn from a trial that has ended; one that failed, or was given up, says nothing.
+        """Tell Optuna the result of a trial that has ended: its score, or that it was pruned, or
+        that it failed and says nothing about its configuration.
 
         Args:
             tried: The configuration and its result.
         """
-        trial = self._running.pop(tried.number)
+        optuna_trial = self._running.pop(tried.number)
         states = self._optuna.trial.TrialState
         if tried.state != DONE:
             state = states.PRUNED if tried.state == PRUNED else states.FAIL
-            self._study.tell(trial, state=state)
+            self._study.tell(optuna_trial, state=state)
             return
         # A training that stopped early has found its best value: its curve stays there.
-        for n_trees in self.checkpoints[len(tried.curve) :]:
-            trial.report(tried.score, n_trees)
-        self._study.tell(trial, tried.score)
+        missing_checkpoints = self.checkpoints[len(tried.curve) :]
+        for n_trees in missing_checkpoints:
+            optuna_trial.report(tried.score, n_trees)
+        self._study.tell(optuna_trial, tried.score)
 
 
-def _suggest(trial: Any, key: str, dimension: Dimension) -> Any:
-    """Return the value that Optuna suggests for a range."""
+def _suggest(optuna_trial: Any, unique_name: str, dimension: Dimension) -> Any:
+    """Return the value that a trial of Optuna suggests for a range of hyperparameter values.
+
+    Args:
+        optuna_trial: the trial.
+        unique_name: the name by which Optuna knows the range.
+        dimension: the range: a choice of values, whole numbers or real numbers.
+    """
     if isinstance(dimension, Choice):
-        return trial.suggest_categorical(key, dimension.values)
-    suggest = trial.suggest_float
+        return optuna_trial.suggest_categorical(unique_name, dimension.values)
+    suggest = optuna_trial.suggest_float
     if isinstance(dimension, WholeNumber):
-        suggest = trial.suggest_int
-    return suggest(key, dimension.low, dimension.high, log=dimension.log)
+        suggest = optuna_trial.suggest_int
+    return suggest(unique_name, dimension.low, dimension.high, log=dimension.log)

@@ -81,7 +81,9 @@ class Protocol(ABC):
         return [folds[0]]
 
     def overlap(self, sizes: Mapping[str, int]) -> float:
-        """Return Nadeau and Bengio's held out over not held out; 0 if all trials train alike.
+        """Return by how much the training queries of trials overlap, as Nadeau and Bengio's test
+        takes it: the ratio of the queries held out of a training to the others; 0 if all trials
+        train on the same queries.
 
         Args:
             sizes: the numbers of training, validation and test queries of a trial.
@@ -98,7 +100,8 @@ class Protocol(ABC):
             trial: the number of the trial.
             occurrence: how many of the systems before this one are equal to it.
         """
-        return int(np.random.SeedSequence([seed, trial]).generate_state(1)[0] % 2**31)
+        random_state = np.random.SeedSequence([seed, trial]).generate_state(1)
+        return int(random_state[0] % 2**31)  # training tools take signed 32-bit seeds
 
 
 @dataclass(frozen=True)
@@ -127,8 +130,10 @@ class Resampling(Protocol):
 
     def __post_init__(self) -> None:
         shares = self._shares
-        are_parts = all(0 < share < 1 for share in shares) and abs(sum(shares) - 1) <= 1e-9
-        if not are_parts:
+        are_inside = all(0 < share < 1 for share in shares)
+        # Floating-point shares such as 0.6, 0.2 and 0.2 sum to 1 up to rounding.
+        sum_to_one = abs(sum(shares) - 1) <= 1e-9
+        if not (are_inside and sum_to_one):
             raise OptionError(
                 f"train, valid, test: found {shares}; expected shares above 0 that sum to 1"
             )
@@ -168,11 +173,11 @@ class OwnFolds(Protocol):
     tests_same_queries = False
 
     def divide(self, data: RankingData | Splits, draw: Draw) -> Splits:
-        """Return the parts of a fold."""
+        """Return the training, validation and test queries of the fold that is this trial."""
         if isinstance(data, RankingData):
-            return _fold_of_undivided(data, draw.trial % _N_FOLDS, draw.seed)
-        splits = _in_parts(data, draw.seed)
-        return _with_validation(splits, draw.seed)
+            fold = draw.trial % _N_FOLDS
+            return _cut_fold(data, fold, draw.seed)
+        return _with_validation(data, draw.seed)
 
     def describe(self) -> str:
         """Return where the queries of a trial come from, in words."""
@@ -207,13 +212,16 @@ class FixedParts(Protocol):
     redivide: bool = False
 
     def divide(self, data: RankingData | Splits, draw: Draw) -> Splits:
-        """Return the parts of the data, the first two divided again if asked for."""
-        splits = _with_validation(_in_parts(data, draw.seed), draw.seed)
-        # The first trial keeps the parts as they are given.
-        if self.redivide and draw.trial:
-            train, valid = hold_out(splits.train, splits.valid, draw.trial_seed)
-            return Splits(train, valid, splits.test)
-        return splits
+        """Return the training, validation and test queries of a trial: the test queries are the same
+        in all trials, and with `redivide` the others are divided again from the second trial on.
+        """
+        splits = _split_if_whole(data, draw.seed)
+        splits = _with_validation(splits, draw.seed)
+        is_first_trial = draw.trial == 0
+        if is_first_trial or not self.redivide:
+            return splits
+        train, valid = hold_out(splits.train, splits.valid, draw.trial_seed)
+        return Splits(train, valid, splits.test)
 
     def describe(self) -> str:
         """Return where the queries of a trial come from, in words."""
@@ -223,7 +231,9 @@ class FixedParts(Protocol):
         return f"the same test queries in every trial, {varied}"
 
     def folds_of(self, trial: int, folds: Sequence[int]) -> list[int]:
-        """Return the one fold of all trials."""
+        """Return the one fold that all trials use; data that is not a folder of folds has only
+        one.
+        """
         return [self.fold] if len(folds) > 1 else [folds[0]]
 
     def overlap(self, sizes: Mapping[str, int]) -> float:
@@ -271,12 +281,16 @@ class GivenSplits(Protocol):
         return self.vary
 
     def divide(self, data: RankingData | Splits, draw: Draw) -> Splits:
-        """Return the given parts; those of later trials are divided again if splits vary."""
-        splits = _in_parts(data, draw.seed)
-        # The first trial keeps the parts as they are given.
+        """Return the training, validation and test queries of a trial.
+
+        The first trial keeps the given parts. With ``vary="splits"``, each later one divides the
+        training and validation queries again.
+        """
+        splits = _split_if_whole(data, draw.seed)
         redivision = draw.trial if self.vary == "splits" else 0
         if splits.valid is not None and not redivision:
             return splits
+        # Two primes keep the seeds of different trials and folds apart.
         seed = draw.seed + 7919 * redivision + 104729 * (draw.fold - 1)
         train, valid = hold_out(splits.train, splits.valid, seed)
         return Splits(train, valid, splits.test)
@@ -294,7 +308,7 @@ class GivenSplits(Protocol):
         return _valid_over_train(sizes) if self.vary == "splits" else 0.0
 
     def seed_of(self, seed: int, trial: int, occurrence: int) -> int:
-        """Return the seed of a trial; a system that is there again has another one."""
+        """Return the seed of a trial; the second of two equal systems has another one."""
         return seed + 1000 * trial + 1_000_000 * occurrence
 
 
@@ -302,47 +316,71 @@ declare(__name__)
 
 
 def _test_over_others(sizes: Mapping[str, int]) -> float:
-    return sizes["test"] / (sizes["train"] + sizes.get("valid", 0))
+    """Return the number of test queries over the number of training and validation queries."""
+    n_others = sizes["train"] + sizes.get("valid", 0)
+    return sizes["test"] / n_others
 
 
 def _valid_over_train(sizes: Mapping[str, int]) -> float:
+    """Return the number of validation queries over the number of training queries."""
     if "valid" in sizes:
         return sizes["valid"] / sizes["train"]
+    # Without validation queries, a fixed share of the training queries is held out.
     return HELD_OUT / (1 - HELD_OUT)
 
 
-def _in_parts(data: RankingData | Splits, seed: int) -> Splits:
-    """Return data in parts; data in one piece is divided at random, 60/20/20."""
+def _split_if_whole(data: RankingData | Splits, seed: int) -> Splits:
+    """Return data that is in parts unchanged; divide the queries of data in one piece at random,
+    60 % for training, 20 % for validation and 20 % for testing.
+    """
     if isinstance(data, Splits):
         return data
-    return Splits(*data.split([0.6, 0.2, 0.2], seed=seed))
+    shares = [0.6, 0.2, 0.2]
+    return Splits(*data.split(shares, seed=seed))
 
 
 def _with_validation(splits: Splits, seed: int) -> Splits:
-    """Return splits that have validation queries: held out of the training queries if need be."""
+    """Return splits that have validation queries; if there are none, a fifth of the training queries
+    is held out, at random.
+    """
     if splits.valid is not None:
         return splits
     train, valid = hold_out(splits.train, None, seed)
     return Splits(train, valid, splits.test)
 
 
-def _fold_of_undivided(data: RankingData, fold: int, seed: int) -> Splits:
-    """Return a fold of five: the parts are rotated by one from fold to fold, as LETOR does."""
+def _cut_fold(data: RankingData, fold: int, seed: int) -> Splits:
+    """Return one of five folds for cross-validation, cut from data that has none.
+
+    The queries are shuffled and cut into five parts. Three train, one validates and one tests; from
+    fold to fold the parts are rotated by one, as LETOR does.
+
+    Args:
+        data: all queries.
+        fold: the number of the fold, from 0.
+        seed: the seed of the shuffle, the same for all folds.
+    """
     if data.n_queries < _N_FOLDS:
         raise DataError(
             f"data: found {data.n_queries} queries; expected at least {_N_FOLDS}, one per fold"
         )
-    parts = np.array_split(np.random.default_rng(seed).permutation(data.n_queries), _N_FOLDS)
-    *train, valid, test = [*parts[fold:], *parts[:fold]]
-    queries = (np.concatenate(train), valid, test)
-    return Splits(*(data.subset(np.sort(part)) for part in queries))
+    rng = np.random.default_rng(seed)
+    parts = np.array_split(rng.permutation(data.n_queries), _N_FOLDS)
+    rotated_parts = [*parts[fold:], *parts[:fold]]
+    *train_parts, valid_queries, test_queries = rotated_parts
+    train_queries = np.concatenate(train_parts)
+    return Splits(
+        data.subset(np.sort(train_queries)),
+        data.subset(np.sort(valid_queries)),
+        data.subset(np.sort(test_queries)),
+    )
 
 
 def hold_out(
     train: RankingData, valid: RankingData | None, seed: int
 ) -> tuple[RankingData, RankingData]:
-    """Divide the queries of training and validation at random: as many validate as before, or a
-    fifth.
+    """Divide the training and validation queries anew, at random, and return both parts; as many
+    queries validate as before, or a fifth if there were no validation queries.
 
     Args:
         train, valid: the parts as given.
@@ -362,31 +400,35 @@ def hold_out(
 
 
 def pooled(data: RankingData | Splits) -> RankingData:
-    """Return all queries in one piece.
+    """Return the training, validation and test queries as one data set.
 
     Args:
-        data: in one piece, or in parts.
+        data: all queries, in one piece or in parts.
     """
     if isinstance(data, RankingData):
         return data
-    return RankingData.concat([part for part in data if part is not None], repeated="separate")
+    parts = [part for part in data if part is not None]
+    return RankingData.concat(parts, repeated="separate")
 
 
 def part_sizes(splits: Splits) -> dict[str, int]:
-    """Return the number of queries of each part, by its name.
+    """Return the numbers of training, validation and test queries, by the name of the part.
 
     Args:
         splits: the parts; one that is None is left out.
     """
-    return {name: part.n_queries for name, part in splits._asdict().items() if part is not None}
+    part_by_name = splits._asdict()
+    return {name: part.n_queries for name, part in part_by_name.items() if part is not None}
 
 
 @lru_cache(maxsize=1000)
 def queries_of_trial(
     protocol: Protocol, draw: Draw, n_tested: int, n_queries: int, n_folds: int = 1
 ) -> I64:
-    """Return a number for each test query of a trial: in all trials, the same number is the same
-    query.
+    """Return a number for each test query of a trial, by which results of different trials on the
+    same query find each other: in all trials, the same number is the same query.
+
+    Random divisions are repeated on made-up data, where the id of a query is its index.
 
     Args:
         protocol: how queries are divided.
@@ -404,13 +446,18 @@ def queries_of_trial(
     """
     if protocol.tests_same_queries:
         return np.arange(n_tested)
+
     if n_folds == 1 and n_queries:
-        features, labels = np.zeros((n_queries, 1)), np.zeros(n_queries)
-        blank = RankingData.from_arrays(features, labels, group=np.ones(n_queries, int))
-        tested = protocol.divide(blank, draw).test.qids
-        if tested.size == n_tested:
-            return tested
-    part = draw.trial
+        features = np.zeros((n_queries, 1))
+        labels = np.zeros(n_queries)
+        one_document_each = np.ones(n_queries, int)
+        blank_data = RankingData.from_arrays(features, labels, group=one_document_each)
+        tested_queries = protocol.divide(blank_data, draw).test.qids
+        if tested_queries.size == n_tested:
+            return tested_queries
+
+    # Each fold, or each trial if trials are no folds, has a range of numbers of its own.
+    range_number = draw.trial
     if isinstance(protocol, OwnFolds):
-        part = draw.trial % n_folds
-    return (part + 1) * _FOLD_DISTANCE + np.arange(n_tested)
+        range_number = draw.trial % n_folds
+    return (range_number + 1) * _FOLD_DISTANCE + np.arange(n_tested)

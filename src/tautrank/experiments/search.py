@@ -125,37 +125,43 @@ def space_of(experiment: Experiment, loss: str) -> Space:
 
 
 def most_trees_of(experiment: Experiment) -> int:
-    """Return the largest number of trees of a trial."""
-    numbers = [experiment.parameters.get("n_estimators", 1)]
+    """Return the largest number of trees that any configuration of a search can have: the fixed
+    number, or the upper end of the range if the number of trees is searched.
+    """
+    numbers_of_trees = [experiment.parameters.get("n_estimators", 1)]
     for space in experiment.search.systems.values():
         if "n_estimators" in space:
-            numbers += space["n_estimators"].probes()
-    return max(int(number) for number in numbers)
+            # The probes of a range include both of its ends.
+            numbers_of_trees += space["n_estimators"].probes()
+    return max(int(number) for number in numbers_of_trees)
 
 
 def checkpoints_of(experiment: Experiment) -> range:
-    """Return the numbers of trees at which trials are compared."""
+    """Return the numbers of trees after which the validation scores of trials are compared, to stop
+    those that fall behind: about 20 numbers at equal distances.
+    """
     most_trees = most_trees_of(experiment)
     distance = max(1, most_trees // _N_CHECKPOINTS)
     return range(distance, most_trees + 1, distance)
 
 
 def range_names(experiment: Experiment, loss: str) -> dict[str, str]:
-    """Return what each range of a loss is called in the whole search.
+    """Return the unique name of each searched range of a loss, by its name in the space.
 
-    A name serves several losses if they have the same range for it; otherwise the loss is added to
-    the name.
+    Losses that have the same range under a name share the name, so that what is learned about the
+    range serves all of them; otherwise the name gets the loss added, ``"num_leaves of mse"``.
 
     Args:
         experiment: The search.
         loss: One of the losses.
     """
-    spaces = experiment.search.systems.values()
-    names = {}
+    all_spaces = experiment.search.systems.values()
+    unique_names = {}
     for name, dimension in space_of(experiment, loss).items():
-        is_shared = all(space[name] == dimension for space in spaces if name in space)
-        names[name] = name if is_shared else f"{name} of {loss}"
-    return names
+        same_named_ranges = [space[name] for space in all_spaces if name in space]
+        is_shared = all(same_named == dimension for same_named in same_named_ranges)
+        unique_names[name] = name if is_shared else f"{name} of {loss}"
+    return unique_names
 
 
 def search_content(plan: Plan, options: SearchOptions) -> dict[str, Any]:
@@ -176,34 +182,39 @@ def search_content(plan: Plan, options: SearchOptions) -> dict[str, Any]:
     }
     for loss in experiment.losses:
         space = space_of(experiment, loss)
-        for name, key in range_names(experiment, loss).items():
-            content[f"space {key}"] = space[name].to_plain()
+        for name, unique_name in range_names(experiment, loss).items():
+            content[f"space {unique_name}"] = space[name].to_plain()
     for name, value in sorted(with_stored_names(experiment.parameters).items()):
         content[f"parameter {name}"] = repr(value)
     # The text of a loss of this library says everything; a loss of the user's own may mean
     # something else tomorrow.
     for name, code in plan.codes:
         content[f"code of {name}"] = code
-    ((_, content["data"]),) = plan.fingerprints
+    ((_fold, data_fingerprint),) = plan.fingerprints  # a search has one fold
+    content["data"] = data_fingerprint
     return content
 
 
 def check_data(experiment: Experiment, train: RankingData, valid: RankingData) -> None:
-    """Refuse data that no trial could use.
+    """Raise an error about data that no trial of a search could use: empty data, validation data
+    with other features, or validation queries that the metric skips.
 
     Args:
         experiment: The search.
         train, valid: The data to train and to validate on.
     """
     for name, part in (("train", train), ("valid", valid)):
-        if checked_data(name, part).n_documents == 0 or part.n_features == 0:
+        checked_data(name, part)
+        if part.n_documents == 0 or part.n_features == 0:
             raise DataError(
                 f"{name}: found {part.n_documents} documents of {part.n_features} features;"
                 " expected at least one of each"
             )
     check_columns("valid", Columns.of(valid), Columns.of(train), "as in train")
     first_metric = metric(experiment.metrics[0])
-    if np.isnan(first_metric.mean(np.zeros(valid.n_documents), valid)):
+    # Which queries a metric skips depends on their labels: any scores will do.
+    any_scores = np.zeros(valid.n_documents)
+    if np.isnan(first_metric.mean(any_scores, valid)):
         raise DataError(
             f"valid: {first_metric} skips every one of its {valid.n_queries} queries;"
             " expected a query with a relevant document"
@@ -211,7 +222,7 @@ def check_data(experiment: Experiment, train: RankingData, valid: RankingData) -
 
 
 def _checked_losses(loss: Any) -> tuple[str, ...]:
-    """Return the losses as text: at least one, and none twice."""
+    """Return one loss or several as text; raise an error if there is none, or one twice."""
     losses = [loss] if isinstance(loss, str | Loss) else list(loss)
     texts = tuple(_loss_text(each_loss) for each_loss in losses)
     if not texts:
@@ -223,7 +234,9 @@ def _checked_losses(loss: Any) -> tuple[str, ...]:
 
 
 def _loss_text(loss: Any) -> str:
-    """Return the loss as text, which files and other processes need."""
+    """Return a loss as text, which files and other processes need; an object whose text does not
+    read back as the same loss is refused.
+    """
     value = read_loss(loss)
     if isinstance(loss, Loss) and read_loss(str(loss)) != value:
         raise OptionError(
@@ -233,7 +246,9 @@ def _loss_text(loss: Any) -> str:
 
 
 def _metric_text(name: str | Metric) -> str:
-    """Return the metric as text, which files and other processes need."""
+    """Return a metric as text, which files and other processes need; one whose text does not read
+    back as the same metric is refused.
+    """
     value = metric(name)
     try:
         reads_back = metric(str(value)) == value
@@ -247,17 +262,25 @@ def _metric_text(name: str | Metric) -> str:
 
 
 def _check_parameters(experiment: Experiment) -> None:
-    """Train one tree on tiny data with each tool, which reports the names that it does not know."""
+    """Raise an error about a parameter name that the training tool of a loss does not know.
+
+    The tools report such names only when they train, so one tree is trained for each loss, on two
+    tiny queries.
+    """
     fixed = experiment.parameters
+    # Making the settings checks the number of trees, which the tiny training replaces.
     Settings(n_estimators=fixed.get("n_estimators", 1))
     smallest = {"n_estimators": 1, "n_jobs": 1, "categorical_feature": None}
-    lists = RankingData.from_arrays([[0.0], [1.0]] * 20, [0, 1] * 20, group=[20, 20])
+    two_queries = RankingData.from_arrays([[0.0], [1.0]] * 20, [0, 1] * 20, group=[20, 20])
     for loss in experiment.losses:
+        # A native loss belongs to a tool; any other one is computed here, so mse stands for it.
         is_native = isinstance(read_loss(loss), NativeLoss)
         configuration: dict[str, Any] = {"loss": loss if is_native else "mse"}
         for name, dimension in space_of(experiment, loss).items():
-            if "." not in name:
-                configuration[name] = dimension.probes()[0]
+            is_of_ranker = "." not in name
+            if is_of_ranker:
+                first_value = dimension.probes()[0]
+                configuration[name] = first_value
         # Warnings, and errors about values and about data as small as this, are left to the trials.
         with warnings.catch_warnings(), suppress(DataError):
             warnings.simplefilter("ignore")
@@ -266,4 +289,4 @@ def _check_parameters(experiment: Experiment) -> None:
                 **parameters_of(configuration, fixed),
                 **smallest,
             }
-            tautrank.Ranker(**parameters).fit(lists, lists)
+            tautrank.Ranker(**parameters).fit(two_queries, two_queries)

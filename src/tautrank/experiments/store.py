@@ -29,8 +29,8 @@ DONE, FAILED, IMPOSSIBLE = "done", "failed", "impossible"
 
 FORMAT = 1
 _APPLICATION = 0x74617574  # "taut", which `file` shows too
-_OLD = "(a search that version 0.1.0 stored has to start again in another file)"
-_SECONDS = 30.0  # to wait for another process's transaction
+_HINT_ABOUT_OLD_FILES = "(a search that version 0.1.0 stored has to start again in another file)"
+_SECONDS_TO_WAIT = 30.0  # for another process's transaction
 _SCHEMA = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     """CREATE TABLE trials (
@@ -42,7 +42,7 @@ _SCHEMA = (
     f"PRAGMA user_version = {FORMAT}",
 )
 
-_RECORD = """INSERT OR REPLACE INTO trials SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?
+_INSERT_TRIAL = """INSERT OR REPLACE INTO trials SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?
     WHERE NOT EXISTS (SELECT 1 FROM trials WHERE key = ? AND status = 'done')"""
 
 
@@ -107,43 +107,54 @@ class Store:
     ) -> None:
         self.path = path
         if path is not None:
-            _check_place(path)
+            _check_path(path)
         is_new = path is None or not path.exists() or path.stat().st_size == 0
-        with _naming(path):
+        with _sqlite_errors_naming(path):
             self._connection = sqlite3.connect(
-                path or ":memory:", timeout=_SECONDS, isolation_level=None
+                path or ":memory:", timeout=_SECONDS_TO_WAIT, isolation_level=None
             )
         try:
             if is_new:
                 origin = {"kind": kind, "tautrank": tautrank.__version__, "created": _now()}
-                self._make({**(meta or {}), **origin})
-            self._check(kind)
+                self._create_tables({**(meta or {}), **origin})
+            self._check_format_and_kind(kind)
         except DataError:
             self.close()
             raise
 
-    def _make(self, meta: Mapping[str, str]) -> None:
-        """Write the tables of a new file, and what it says about itself."""
-        with _naming(self.path), self._connection:
+    def _create_tables(self, meta: Mapping[str, str]) -> None:
+        """Write the tables of a new store, and what it says about itself, in one transaction.
+
+        Args:
+            meta: the values of the table ``meta`` by name, such as the version of tautrank.
+        """
+        with _sqlite_errors_naming(self.path), self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
-            # An empty file may be what a killed process left: it is as good as none, but others may
-            # be as quick.
+            # Another process may have written the tables since the file was found to be empty.
             if self._pragma("application_id") == _APPLICATION:
                 return
             for statement in _SCHEMA:
                 self._connection.execute(statement)
             self._connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
 
-    def _check(self, kind: str) -> None:
-        """Refuse a file that is no store, one of another format, and one of another kind."""
-        with _naming(self.path):
+    def _check_format_and_kind(self, kind: str) -> None:
+        """Raise an error unless the file is a store of trials, in the format of this version and of
+        the wanted kind.
+
+        Args:
+            kind: ``"search"``, ``"study"``, ...; empty for a store of any kind.
+        """
+        with _sqlite_errors_naming(self.path):
             if self._pragma("application_id") != _APPLICATION:
                 raise DataError(
-                    f"{self.path}: is not a store of trials; expected one that tautrank made {_OLD}"
+                    f"{self.path}: is not a store of trials;"
+                    f" expected one that tautrank made {_HINT_ABOUT_OLD_FILES}"
                 )
             version = self._pragma("user_version")
             if version != FORMAT:
                 raise DataError(f"{self.path}: is a store of format {version}; expected {FORMAT}")
+
+        # Old stores of studies name their study, but no kind.
         meta = self.meta
         default_kind = "study" if "study" in meta else ""
         stored_kind = meta.get("kind", default_kind)
@@ -154,6 +165,7 @@ class Store:
             )
 
     def _pragma(self, name: str) -> Any:
+        """Return the value of one of SQLite's pragmas, its settings of a file."""
         (value,) = self._connection.execute(f"PRAGMA {name}").fetchone()
         return value
 
@@ -168,32 +180,41 @@ class Store:
         Args:
             meta: the values to set, by name.
         """
-        with self.running(), _naming(self.path), self._connection:
+        with self.running(), _sqlite_errors_naming(self.path), self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
             self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Hold the store while trials are run: a second runner is refused, and readers do not
-        wait.
+        """Hold the store while trials are run in this block: a second process that wants to run
+        trials is refused, while others can read the store without waiting.
+
+        Meanwhile SQLite writes to a log beside the file (its WAL mode).
         """
         if self.path is None:
             yield
             return
         with run_lock(self.path):
-            with _naming(self.path):
+            with _sqlite_errors_naming(self.path):
                 self._connection.execute("PRAGMA journal_mode = WAL")
                 self._connection.execute("PRAGMA synchronous = FULL")
             try:
                 yield
             finally:
-                # Leaves one ordinary file, to be copied and read anywhere; a reader just now keeps
-                # the log in use, and then the next run merges it.
-                with suppress(sqlite3.Error):
-                    self._connection.execute("PRAGMA busy_timeout = 0")
-                    self._connection.execute("PRAGMA journal_mode = DELETE")
-                with suppress(sqlite3.Error):
-                    self._connection.execute(f"PRAGMA busy_timeout = {int(1000 * _SECONDS)}")
+                self._merge_log()
+
+    def _merge_log(self) -> None:
+        """Merge SQLite's log into the file, so that one ordinary file is left, to be copied and read
+        anywhere.
+
+        If another process is just reading, the log stays, and the next run merges it.
+        """
+        with suppress(sqlite3.Error):
+            self._connection.execute("PRAGMA busy_timeout = 0")
+            self._connection.execute("PRAGMA journal_mode = DELETE")
+        milliseconds = int(1000 * _SECONDS_TO_WAIT)
+        with suppress(sqlite3.Error):
+            self._connection.execute(f"PRAGMA busy_timeout = {milliseconds}")
 
     def statuses(self) -> dict[str, str]:
         """The status of every finished trial, by its key."""
@@ -220,8 +241,10 @@ class Store:
             outcome.host,
             _now(),
         )
-        with _naming(self.path):
-            cursor = self._connection.execute(_RECORD, (*row, trial.key))
+        # The statement has the key once more, to leave a trial alone that is done already.
+        values = (*row, trial.key)
+        with _sqlite_errors_naming(self.path):
+            cursor = self._connection.execute(_INSERT_TRIAL, values)
             return cursor.rowcount > 0
 
     def finished(self) -> Iterator[tuple[Trial, TrialOutcome]]:
@@ -232,10 +255,12 @@ class Store:
         )
         for number, key, spec, status, result, error, seconds, host in self._rows(query):
             trial = Trial(number, key, json.loads(spec))
+            # A result or an error that there was not is stored as NULL.
             yield trial, TrialOutcome(status, result or "", error or "", seconds, host)
 
     def _rows(self, query: str) -> Iterator[Any]:
-        with _naming(self.path):
+        """Yield the rows that an SQL query selects."""
+        with _sqlite_errors_naming(self.path):
             yield from self._connection.execute(query)
 
     def close(self) -> None:
@@ -250,8 +275,8 @@ class Store:
         self.close()
 
 
-def _check_place(path: Path) -> None:
-    """Refuse a folder, and a file in a folder that is not there."""
+def _check_path(path: Path) -> None:
+    """Raise an error if the path of a store is a folder, or lies in a folder that does not exist."""
     if path.is_dir():
         raise DataError(
             f"{path}: found a folder, as earlier versions kept finished trainings in;"
@@ -262,27 +287,35 @@ def _check_place(path: Path) -> None:
 
 
 @contextmanager
-def _naming(path: Path | None) -> Iterator[None]:
-    """Turn SQLite's errors into a sentence that names the file."""
+def _sqlite_errors_naming(path: Path | None) -> Iterator[None]:
+    """Turn the errors that SQLite raises in this block into a `DataError` that names the file.
+
+    Args:
+        path: the file; None for a store in memory.
+    """
     try:
         yield
     except sqlite3.Error as error:
-        sentence = _sentence_of(str(error))
-        raise DataError(f"{path or 'the store in memory'}: {sentence}") from None
+        explanation = _explain_sqlite_message(str(error))
+        raise DataError(f"{path or 'the store in memory'}: {explanation}") from None
 
 
-def _sentence_of(message: str) -> str:
-    """Return what a message of SQLite means for the user."""
+def _explain_sqlite_message(message: str) -> str:
+    """Return what an error message of SQLite means for the user, such as a full disk."""
     if "full" in message:
         return "the disk is full; expected room for one more trial (every finished trial is kept)"
     if "not a database" in message or "malformed" in message:
-        return f"is not a whole SQLite file ({message}); expected a store of trials {_OLD}"
+        return (
+            f"is not a whole SQLite file ({message});"
+            f" expected a store of trials {_HINT_ABOUT_OLD_FILES}"
+        )
     if "locked" in message:
-        return f"was in use by another process for {_SECONDS:g} s; expected it free"
+        return f"was in use by another process for {_SECONDS_TO_WAIT:g} s; expected it free"
     return f"cannot be read or written ({message})"
 
 
 def _now() -> str:
+    """Return the local date and time as text, with its distance from UTC."""
     return time.strftime("%Y-%m-%dT%H:%M:%S%z")
 
 
@@ -335,7 +368,8 @@ def run_lock(store: Path) -> Iterator[None]:
 
 
 def owner_of(store: Path) -> str:
-    """Return who is running a store, in words; empty if nobody is, as far as this machine can see.
+    """Return which process runs trials of a store, in words; empty if none does, as far as this
+    machine can see.
 
     Args:
         store: the store's file.
@@ -344,14 +378,17 @@ def owner_of(store: Path) -> str:
     ''
     """
     try:
-        content = json.loads(_lock_file(store).read_text())
+        owner = json.loads(_lock_file(store).read_text())
         with suppress(PermissionError):  # somebody else's process, but alive
-            if content["host"] == socket.gethostname():
-                os.kill(int(content["pid"]), 0)
-        return f"process {content['pid']} on {content['host']}, since {content['since']}"
+            if owner["host"] == socket.gethostname():
+                # Signal 0 does nothing, but raises an OSError if there is no such process.
+                os.kill(int(owner["pid"]), 0)
+        return f"process {owner['pid']} on {owner['host']}, since {owner['since']}"
     except (OSError, ValueError, KeyError, TypeError):
+        # No file, or one that a process left half-written.
         return ""
 
 
 def _lock_file(store: Path) -> Path:
+    """Return the path of the lock next to the file of a store."""
     return store.with_name(store.name + ".lock")

@@ -99,19 +99,24 @@ def run_trial(spec: Spec, context: TrialContext | None = None) -> dict[str, Any]
         return _measure(spec, data)
     if data is None:
         raise DataError("data: found none; expected data to train on")
-    divided = _divided(spec, data)
+    divided = _divide(spec, data)
     if "configuration" in spec:
         return _try_configuration(spec, context, divided.splits)
+    return _train_best(spec, context, divided)
 
-    # The configuration that validates best by the first metric is the result.
+
+def _train_best(spec: Spec, context: TrialContext, divided: _Divided) -> dict[str, Any]:
+    """Train every configuration of a trial, and return the result of the one whose validation score
+    by the first metric is best.
+    """
     metrics = [metric(name) for name in spec["metrics"]]
-    sign = metrics[0].sign
+    sign = metrics[0].sign  # -1 for a metric of which less is better
     best: _Candidate | None = None
     summaries = []
     for configuration in _configurations(spec):
         ranker = _new_ranker(spec, context, configuration, metrics[0])
         ranker.fit(divided.splits.train, divided.splits.valid)
-        candidate = _evaluated(ranker, configuration, divided.splits, metrics)
+        candidate = _evaluate(ranker, configuration, divided.splits, metrics)
         summaries.append(candidate.summary())
         if best is None or sign * candidate.valid > sign * best.valid:
             best = candidate
@@ -119,40 +124,49 @@ def run_trial(spec: Spec, context: TrialContext | None = None) -> dict[str, Any]
 
     result = _result_of(best, spec, divided, metrics)
     if spec["configurations"]:
-        result |= {"configuration": best.configuration, "tried": summaries}
+        result["configuration"] = best.configuration
+        result["tried"] = summaries
     return result
 
 
 def attempt(spec: Spec, context: TrialContext, run: RunTrial = run_trial) -> TrialOutcome:
-    """Run a trial and return its outcome; never raises.
+    """Run a trial and return its outcome; an exception becomes an outcome with the error as text.
+
+    The outcome is ``impossible`` if this machine lacks what every trial needs (the data, the
+    version, the losses), ``failed`` if the trial itself raised, and else ``done``.
 
     Args:
-        spec: the specification.
+        spec: the specification of the trial.
         context: what all trials of the run need.
-        run: the function that runs it.
+        run: the function that runs the trial.
     """
     start = time.perf_counter()
     host = socket.gethostname()
 
-    def outcome(status: str, **content: Any) -> TrialOutcome:
-        return TrialOutcome(status, seconds=time.perf_counter() - start, host=host, **content)
+    def timed_outcome(status: str, **content: Any) -> TrialOutcome:
+        seconds = time.perf_counter() - start
+        return TrialOutcome(status, seconds=seconds, host=host, **content)
 
     try:
         _prepare(spec, context)
     except Exception as error:
-        return outcome(IMPOSSIBLE, error=f"{host}: {in_a_sentence(error)}")
+        return timed_outcome(IMPOSSIBLE, error=f"{host}: {in_a_sentence(error)}")
+
     try:
         with sharing_bins(context.bins), warnings.catch_warnings():
             # What is worth a warning in one training is counted over all of them by the report.
             warnings.simplefilter("ignore", TautrankWarning)
-            return outcome(DONE, result=canonical(run(spec, context)))
+            result = run(spec, context)
+            return timed_outcome(DONE, result=canonical(result))
     except Exception as error:
         is_option = isinstance(error, OptionError)
-        return outcome(FAILED, error=in_a_sentence(error), is_option=is_option)
+        return timed_outcome(FAILED, error=in_a_sentence(error), is_option=is_option)
 
 
 def _prepare(spec: Spec, context: TrialContext) -> None:
-    """Make sure that this machine can run a trial: the version, the losses and the data."""
+    """Raise an error unless this machine can run a trial: it has the version of tautrank that the
+    run started with, and can load the user's own losses and the data.
+    """
     if context.version != tautrank.__version__:
         raise DataError(
             f"found tautrank {tautrank.__version__}; expected {context.version}, as in the study"
@@ -173,7 +187,9 @@ def in_a_sentence(error: Exception) -> str:
     """
     if isinstance(error, TautrankError):
         return str(error)
-    first_line = (str(error).strip().splitlines() or [""])[0]
+    lines = str(error).strip().splitlines()
+    first_line = lines[0] if lines else ""
+    # An error without a message leaves a colon at the end.
     return f"{type(error).__name__}: {first_line}".rstrip(": ")
 
 
@@ -198,7 +214,9 @@ class _Candidate(NamedTuple):
     is_constant: bool
 
     def summary(self) -> dict[str, Any]:
-        """Return what is stored of every configuration, the best one or not."""
+        """Return the hyperparameters, the validation score and the mean test metrics, as they are
+        stored of every configuration.
+        """
         return {
             "configuration": self.configuration,
             "valid": or_none(self.valid),
@@ -207,20 +225,32 @@ class _Candidate(NamedTuple):
 
 
 def _configurations(spec: Spec) -> list[dict[str, Any]]:
-    """Return the configurations to choose from; a single one without values if none are searched."""
-    n = spec["configurations"]
-    if not n:
+    """Return the hyperparameter configurations that a trial chooses from, drawn at random; a single
+    empty one if there is no search.
+    """
+    n_configurations = spec["configurations"]
+    if not n_configurations:
         return [{}]
     if "draws" in spec:
-        return random_configurations(n, tuple(spec["draws"]))
+        seeds = tuple(spec["draws"])
+        return random_configurations(n_configurations, seeds)
     search = Search(from_json(spec["search"]))
-    return search.draw("", n, (spec["study_seed"], spec["trial"]))
+    seeds = (spec["study_seed"], spec["trial"])
+    # The ranges of the system are already among those of the search, so no name is needed.
+    return search.draw("", n_configurations, seeds)
 
 
 def _new_ranker(
     spec: Spec, context: TrialContext, configuration: Mapping[str, Any], first_metric: Metric
 ) -> tautrank.Ranker:
-    """Return the ranker of a configuration, not trained yet."""
+    """Return the untrained ranker of a hyperparameter configuration.
+
+    Args:
+        spec: the specification of the trial: its loss, seed and fixed parameters.
+        context: what all trials need, such as the number of threads.
+        configuration: the hyperparameters that were drawn, by name.
+        first_metric: the metric that stops training early.
+    """
     fixed = {
         "random_state": spec["seed"],
         "n_jobs": spec.get("n_jobs", context.threads),
@@ -232,29 +262,38 @@ def _new_ranker(
     return tautrank.Ranker(metric=first_metric, **with_present_names(parameters))
 
 
-def _evaluated(
+def _evaluate(
     ranker: tautrank.Ranker,
     configuration: dict[str, Any],
     splits: Splits,
     metrics: Sequence[Metric],
 ) -> _Candidate:
-    """Evaluate a trained configuration on the validation and the test queries."""
-    valid = _per_query(ranker, splits.valid, metrics[:1])
-    scores = ranker.predict(splits.test)
-    test = {str(metric): metric.per_query(scores, splits.test) for metric in metrics}
+    """Evaluate a trained ranker: by the first metric on the validation queries, and by all metrics
+    on the test queries.
+    """
+    first_metric = metrics[0]
+    valid_values = _per_query(ranker, splits.valid, [first_metric])
+    test_scores = ranker.predict(splits.test)
+    test_values = {}
+    for test_metric in metrics:
+        test_values[str(test_metric)] = test_metric.per_query(test_scores, splits.test)
+
+    score_range = np.ptp(test_scores)
     return _Candidate(
         configuration=configuration,
         ranker=ranker,
-        valid=mean_over_queries(valid[str(metrics[0])]),
-        test=test,
-        is_constant=bool(np.ptp(scores) == 0),
+        valid=mean_over_queries(valid_values[str(first_metric)]),
+        test=test_values,
+        is_constant=bool(score_range == 0),
     )
 
 
 def _result_of(
     best: _Candidate, spec: Spec, divided: _Divided, metrics: Sequence[Metric]
 ) -> dict[str, Any]:
-    """Return what is stored of a training."""
+    """Return the result of a training as JSON values: validation score, number of trees, test
+    metrics per query, means by part of the data, and learning curves.
+    """
     ranker = best.ranker
     means = {"test": _means(best.test)}
     for part in spec["judged"]:
@@ -278,25 +317,35 @@ def _result_of(
 
 
 def _first_curve(ranker: tautrank.Ranker, part: str) -> list[float | None]:
-    """Return the values of the first metric after each tree."""
-    curves = ranker.evals_result_[part].values()
-    return _or_none(next(iter(curves)))
+    """Return the learning curve of the first metric on a part of the data: its value after each
+    tree.
+    """
+    curve_by_metric = ranker.evals_result_[part]
+    first_metric = next(iter(curve_by_metric))
+    return _or_none(curve_by_metric[first_metric])
 
 
 def _per_query(
     ranker: tautrank.Ranker, part: RankingData | None, metrics: Sequence[Metric]
 ) -> _Values:
-    """Return the values of each metric on a part of the data, one per query."""
+    """Return the values of each metric on a part of the data, one per query, by name of the
+    metric.
+    """
     assert part is not None
     scores = ranker.predict(part)
     return {str(metric): metric.per_query(scores, part) for metric in metrics}
 
 
-def _means(values: _Values) -> dict[str, float | None]:
-    return {name: or_none(mean_over_queries(of_queries)) for name, of_queries in values.items()}
+def _means(values_by_metric: _Values) -> dict[str, float | None]:
+    """Return the mean of each metric over queries; None where every query was skipped."""
+    means = {}
+    for name, query_values in values_by_metric.items():
+        means[name] = or_none(mean_over_queries(query_values))
+    return means
 
 
 def _or_none(values: Iterable[float]) -> list[float | None]:
+    """Return numbers with None in place of NaN, which JSON does not have."""
     return [or_none(value) for value in values]
 
 
@@ -304,11 +353,14 @@ def _or_none(values: Iterable[float]) -> list[float | None]:
 
 
 def _try_configuration(spec: Spec, context: TrialContext, splits: Splits) -> dict[str, Any]:
-    """Train one configuration, unless it falls behind the others on its way."""
+    """Train one configuration of a hyperparameter search, and return its validation score; the
+    training is cut short where the score falls behind those of earlier configurations.
+    """
     fixed = from_json(spec["parameters"])
     parameters = parameters_of(spec["configuration"], fixed)
     parameters["n_jobs"] = spec.get("n_jobs", context.threads)
-    (metric_name,) = spec["metrics"]
+
+    (metric_name,) = spec["metrics"]  # a search has one metric
     watch = _ConfigurationWatch(metric_name, spec["checkpoints"], context)
     ranker = tautrank.Ranker(metric=metric(metric_name), **with_present_names(parameters))
     ranker.fit(splits.train, splits.valid, callbacks=[watch])
@@ -353,16 +405,22 @@ class _ConfigurationWatch:
         self.curve: list[float] = []
 
     def __call__(self, step: Step) -> bool:
-        """Note the values after a tree, and return whether to stop."""
-        self.score = step.history["valid"][self._metric_name][step.best_step]
+        """Keep the best validation score after a new tree, and return whether to stop training: if
+        time is up, or if the process that runs the search answers that the score falls behind.
+        """
+        valid_curve = step.history["valid"][self._metric_name]
+        self.score = valid_curve[step.best_step]
         self.trees = step.best_step + 1
         self.grown = step.step + 1
+
         deadline = self._context.deadline
-        if deadline is not None and time.monotonic() > deadline:
+        is_late = deadline is not None and time.monotonic() > deadline
+        if is_late:
             self.state = UNFINISHED
         elif self.grown in self._checkpoints:
             self.curve.append(self.score)
-            if self._context.ask((self.grown, self.score)):
+            falls_behind = self._context.ask((self.grown, self.score))
+            if falls_behind:
                 self.state = PRUNED
         return self.state != DONE
 
@@ -371,18 +429,27 @@ class _ConfigurationWatch:
 
 
 def _measure(spec: Spec, data: RankingData | Splits | None) -> dict[str, Any]:
-    """Return what a measurement gives on the test queries."""
-    lists = None if data is None else _divided(spec, data).splits.test
-    measured = MEASUREMENTS[spec["measure"]](lists, spec["seed"], **from_json(spec["parameters"]))
+    """Return the result of a measurement, which trains nothing, on the test queries: the quantities
+    that the specification names as its metrics, one value per query, and their means.
+    """
+    test_data = None
+    if data is not None:
+        test_data = _divide(spec, data).splits.test
+    measurement = MEASUREMENTS[spec["measure"]]
+    measured = measurement(test_data, spec["seed"], **from_json(spec["parameters"]))
+
     values = measured.pop("values")
+    test_values: dict[str, list[float | None]] = {}
     for name in spec["metrics"]:
         if name not in values:
             raise OptionError(
                 f"metrics: found '{name}'; expected what is measured: {', '.join(values)}"
             )
-    test = {name: list(values[name]) for name in spec["metrics"]}
-    means = _means({name: np.array(numbers, np.float64) for name, numbers in test.items()})
-    return {"test": test, "means": {"test": means}, **measured}
+        test_values[name] = list(values[name])
+
+    arrays = {name: np.array(column, np.float64) for name, column in test_values.items()}
+    means = {"test": _means(arrays)}
+    return {"test": test_values, "means": means, **measured}
 
 
 # ---- Data: what was read or divided last is kept for the trials that follow
@@ -395,60 +462,85 @@ class _Divided(NamedTuple):
     sizes: dict[str, int]
 
 
-def _divided(spec: Spec, data: RankingData | Splits) -> _Divided:
-    """Return the parts of a trial."""
-    names = ("data", "protocol", "trial", "study_seed", "seed", "changes")
-    return _last_divided(canonical({name: spec[name] for name in names}), data)
+def _divide(spec: Spec, data: RankingData | Splits) -> _Divided:
+    """Divide data into the training, validation and test queries of a trial, and apply the changes
+    of its condition.
+    """
+    field_names = ("data", "protocol", "trial", "study_seed", "seed", "changes")
+    decisive_fields = {name: spec[name] for name in field_names}
+    return _divide_cached(canonical(decisive_fields), data)
 
 
 @lru_cache(maxsize=1)
-def _last_divided(decisive: str, data: RankingData | Splits) -> _Divided:
-    """Divide data as the decisive fields of a specification say, given as JSON text.
+def _divide_cached(decisive_fields: str, data: RankingData | Splits) -> _Divided:
+    """Divide data into training, validation and test queries, and apply the changes of a condition,
+    such as noise in the labels.
 
-    The result is kept: the trials of one repetition follow each other and have the same parts.
+    The last result is kept: the trials of one repetition follow each other and have the same parts.
+
+    Args:
+        decisive_fields: the fields of a trial's specification that decide the division, as JSON.
+        data: all queries, in one piece or in parts.
     """
-    spec = json.loads(decisive)
+    spec = json.loads(decisive_fields)
     draw = Draw(
         trial=spec["trial"],
         seed=spec["study_seed"],
         trial_seed=spec["seed"],
         fold=spec["data"]["fold"],
     )
-    splits = from_json(spec["protocol"]).divide(data, draw)
-    changed = apply_changes(splits, from_json(spec["changes"]), spec["seed"])
-    return _Divided(changed, part_sizes(splits))
+    protocol = from_json(spec["protocol"])
+    splits = protocol.divide(data, draw)
+    changes = from_json(spec["changes"])
+    changed_splits = apply_changes(splits, changes, spec["seed"])
+    return _Divided(changed_splits, part_sizes(splits))
 
 
 def _load(spec: Spec, context: TrialContext) -> RankingData | Splits | None:
-    """Return the data of a trial, after making sure that it is the data of the plan."""
+    """Return the data of a trial, from memory or from its files; data whose content differs from
+    that of the plan is refused.
+    """
     source = spec["data"]
-    if list(source["given"]) == [MEMORY]:
+    is_in_memory = list(source["given"]) == [MEMORY]
+    if is_in_memory:
         return context.data[source["fingerprint"]]
+
     # Resampled data is kept in one piece, rather than put together for every trial.
-    in_one_piece = not from_json(spec["protocol"]).uses_own_split
-    with _loading:  # Dask runs trials on several threads of one process
-        return _last_loaded(
-            tuple(source["given"]), source["fold"], source["fingerprint"], in_one_piece
-        )
+    protocol = from_json(spec["protocol"])
+    is_pooled = not protocol.uses_own_split
+    names = tuple(source["given"])
+    with _loading_lock:  # Dask runs trials on several threads of one process
+        return _load_cached(names, source["fold"], source["fingerprint"], is_pooled)
 
 
-_loading = threading.Lock()
+_loading_lock = threading.Lock()
 
 
 @lru_cache(maxsize=1)
-def _last_loaded(
-    names: tuple[str, ...], fold: int, fingerprint: str, in_one_piece: bool
+def _load_cached(
+    names: tuple[str, ...], fold: int, fingerprint: str, is_pooled: bool
 ) -> RankingData | Splits | None:
+    """Read data and refuse it if its content is not that of the fingerprint; what was read last is
+    kept for the next trial.
+
+    Args:
+        names: the files, or the name of synthetic data.
+        fold: the fold of the data, from 1.
+        fingerprint: the hash of the data that the plan was made with.
+        is_pooled: whether to put the training, validation and test queries together.
+    """
     data = DataSource(names).read(fold)
     if fingerprint_of(data) != fingerprint:
         raise DataError(
             f"{', '.join(names)}: found other data than the study was planned with;"
             " expected the same content"
         )
-    return pooled(data) if in_one_piece and data is not None else data
+    if is_pooled and data is not None:
+        return pooled(data)
+    return data
 
 
 def forget_data() -> None:
-    """Free what trials have kept in memory for the next ones on the same data."""
-    _last_divided.cache_clear()
+    """Free the divided and binned data that finished trials kept in memory for the next ones."""
+    _divide_cached.cache_clear()
     forget_bins()

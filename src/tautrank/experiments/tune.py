@@ -29,7 +29,7 @@ from tautrank.experiments.workers import RunOptions, run_trials
 from tautrank.files import PathLike
 from tautrank.json_values import canonical
 from tautrank.losses import Loss
-from tautrank.losses.own_losses import sendable
+from tautrank.losses.own_losses import OwnLoss, sendable
 from tautrank.metrics import Metric
 from tautrank.progress import Progress, Silent
 
@@ -154,8 +154,10 @@ def run_search(
     deadline = None
     if options.timeout is not None:
         deadline = time.monotonic() + options.timeout
-    splits = Splits(train, valid, train.subset([]))
-    plan = Plan.of(experiment, DataSource((MEMORY,), held=(splits,)), seed=options.seed)
+    empty_test_data = train.subset([])
+    splits = Splits(train, valid, empty_test_data)
+    source = DataSource((MEMORY,), held=(splits,))
+    plan = Plan.of(experiment, source, seed=options.seed)
 
     search = _RunningSearch(plan, options, progress or Silent())
     with _open_store(plan, options) as store, store.running():
@@ -191,21 +193,30 @@ class _RunningSearch:
         self._reason_unfinished = ""
 
     def take_up(self, store: Store) -> None:
-        """Learn from the trials that a store holds."""
+        """Tell the proposer of configurations the finished trials of an earlier run, as the store
+        has them.
+        """
         for trial, outcome in store.finished():
             tried = TriedConfiguration.of(trial, outcome)
             self._ended[tried.number] = tried
             self._proposer.repeat(tried)
 
     def run(self, store: Store, deadline: float | None) -> None:
-        """Run the trials that have not ended, and store each as it ends."""
-        numbers = range(self._options.n_trials)
-        waiting = [number for number in numbers if number not in self._ended]
-        text = f"continuing after {self._n_ended} trials" if self._ended else ""
-        self._tell(text)
+        """Run the trials that have not ended, store each as it ends, and report progress.
 
-        n_processes = min(self._options.workers, len(waiting))
-        trials = self._proposer.trials(self._plan, waiting, deadline)
+        Args:
+            store: the store of finished trials.
+            deadline: the time, by `time.monotonic`, at which to give up running trials.
+        """
+        all_numbers = range(self._options.n_trials)
+        waiting_numbers = [number for number in all_numbers if number not in self._ended]
+        text = ""
+        if self._ended:
+            text = f"continuing after {self._n_ended} trials"
+        self._show_progress(text)
+
+        n_processes = min(self._options.workers, len(waiting_numbers))
+        trials = self._proposer.trials(self._plan, waiting_numbers, deadline)
         run_options = RunOptions(
             answer=self._proposer.falls_behind,
             deadline=deadline,
@@ -213,7 +224,7 @@ class _RunningSearch:
             most_deaths=1,
             status_if_lost=IMPOSSIBLE,
         )
-        context = self._context(n_processes)
+        context = self._trial_context(n_processes)
         for trial, outcome in run_trials(n_processes, run_trial, trials, context, run_options):
             tried = TriedConfiguration.of(trial, outcome)
             self._proposer.end(tried)
@@ -222,33 +233,50 @@ class _RunningSearch:
                 continue
             store.record(trial, outcome)
             self._ended[tried.number] = tried
-            self._tell(_trial_text(self.result(), tried))
+            self._show_progress(_trial_text(self.result(), tried))
 
-    def _context(self, n_processes: int) -> TrialContext:
-        """Return what all trials need: the data, custom losses and threads."""
-        study = self._plan.study
-        names = [*study.losses, *study.metrics]
+    def _trial_context(self, n_processes: int) -> TrialContext:
+        """Return what all trials need: the data, the user's own losses, and the number of threads
+        for each process.
+        """
+        experiment = self._plan.study
+        # Only other processes have to import the user's own losses.
+        custom_losses: tuple[OwnLoss, ...] = ()
+        if n_processes > 1:
+            custom_losses = sendable([*experiment.losses, *experiment.metrics])
+
+        n_threads = job_count(self._options.n_jobs)
+        threads_per_process = max(1, n_threads // self._options.workers)
         return TrialContext(
-            custom_losses=sendable(names) if n_processes > 1 else (),
+            custom_losses=custom_losses,
             data=self._plan.data_by_fingerprint,
-            threads=max(1, job_count(self._options.n_jobs) // self._options.workers),
+            threads=threads_per_process,
         )
 
     @property
     def _n_ended(self) -> int:
+        """The number of trials that have ended."""
         return len(self.result().trials)
 
-    def _tell(self, text: str) -> None:
+    def _show_progress(self, text: str) -> None:
+        """Report how many trials have ended, with a line of text."""
         self._progress.update(self._n_ended, self._options.n_trials, text)
 
     def result(self) -> Tuning:
-        """Return the search with the trials that have ended, without a model."""
-        n_trials = self._options.n_trials
-        ended = [self._ended[number] for number in sorted(self._ended) if number < n_trials]
-        return Tuning(self._plan.study, self._options, tuple(ended))
+        """Return the result of the search so far: the trials that have ended, by number, without a
+        trained model.
+        """
+        ended_trials = []
+        for number in sorted(self._ended):
+            # The store may hold more trials than this run asks for.
+            if number < self._options.n_trials:
+                ended_trials.append(self._ended[number])
+        return Tuning(self._plan.study, self._options, tuple(ended_trials))
 
     def nothing_found(self) -> Exception:
-        """Return the error of a search without a trial that was trained to the end."""
+        """Return the error to raise if no trial was trained to the end; it says why: trials failed,
+        lost their process, or ran out of time.
+        """
         for trial in self.result().trials:
             if trial.state == FAILED:
                 return DataError(
@@ -266,16 +294,21 @@ class _RunningSearch:
 
 
 def _final_model(result: Tuning, train: RankingData, valid: RankingData) -> tautrank.Ranker:
-    """Train the best configuration, with the number of trees that was best."""
+    """Return a model with the best hyperparameters and number of trees of a search, trained on the
+    training data or, if the search says so, on training and validation data together.
+    """
     parameters = {**result.best_params, "n_jobs": result.options.n_jobs}
     ranker = tautrank.Ranker(**parameters)
     if result.options.final_fit == "train":
         return ranker.fit(train, valid)
-    return ranker.fit(RankingData.concat([train, valid], repeated="separate"))
+    all_data = RankingData.concat([train, valid], repeated="separate")
+    return ranker.fit(all_data)
 
 
 def _trial_text(result: Tuning, trial: TriedConfiguration) -> str:
-    """Return a line about a trial that has just ended."""
+    """Return a line of progress about a trial that has just ended: its score or error, and the best
+    score so far.
+    """
     if trial.state == FAILED:
         outcome = f"failed: {trial.error}"
     else:
@@ -289,7 +322,9 @@ def _trial_text(result: Tuning, trial: TriedConfiguration) -> str:
 
 
 def _open_store(plan: Plan, options: SearchOptions) -> Store:
-    """Open the store of a search; one that holds anything else is refused."""
+    """Open the file in which a search keeps its finished trials; a file that holds the trials of
+    another search is refused.
+    """
     content = search_content(plan, options)
     path = None if options.store is None else Path(options.store)
     store = Store(path, {_SEARCH: canonical(content)}, kind="search")
@@ -302,15 +337,26 @@ def _open_store(plan: Plan, options: SearchOptions) -> Store:
 
 
 def _difference(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """Return the first difference between the contents of two searches, in words."""
+    """Return in words the first setting in which the search that a file holds differs from the one
+    that is asked for.
+
+    Args:
+        stored: the settings of the search in the file, by name.
+        wanted: the settings of the search that is asked for.
+    """
     names = [*wanted, *stored]
-    name = next(name for name in names if stored.get(name) != wanted.get(name))
-    if name == "data":
+    differing_names = [name for name in names if stored.get(name) != wanted.get(name)]
+    first_name = differing_names[0]
+    if first_name == "data":
         return "on other data; expected the same data"
-    stored_text, wanted_text = _value_text(stored, name), _value_text(wanted, name)
-    return f"with {name} {stored_text}; found {wanted_text}, expected the same"
+    stored_text = _value_text(stored, first_name)
+    wanted_text = _value_text(wanted, first_name)
+    return f"with {first_name} {stored_text}; found {wanted_text}, expected the same"
 
 
 def _value_text(content: Mapping[str, Any], name: str) -> str:
+    """Return the setting of a search as text, ``none`` if it has no such setting."""
     value = content.get(name, "none")
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return str(value)

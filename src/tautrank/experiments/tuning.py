@@ -68,13 +68,19 @@ class TriedConfiguration:
 
     @classmethod
     def of(cls, trial: Trial, outcome: TrialOutcome) -> TriedConfiguration:
-        """Read a trial from what a store holds."""
+        """Return the tried configuration of a search that a finished trial and its outcome stand
+        for.
+
+        The JSON result of a training has the fields state, score, trees, grown and curve; a trial
+        without a result failed, or did not end.
+        """
         if outcome.result:
             fields = json.loads(outcome.result)
         else:
             state = FAILED if outcome.status == FAILED else UNFINISHED
             fields = {"state": state, "error": outcome.error}
-        return cls(trial.number, trial.spec["configuration"], seconds=outcome.seconds, **fields)
+        configuration = trial.spec["configuration"]
+        return cls(trial.number, configuration, seconds=outcome.seconds, **fields)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name; the number of the trial is called ``trial``."""
@@ -131,23 +137,26 @@ class Tuning(Result):
         """The parameters of `Ranker` that train the best model: the best number of trees, no early
         stopping.
         """
-        parameters = {
+        fixed_parameters = self.experiment.parameters
+        return {
             "metric": str(self.metric),
-            **parameters_of(self.best.configuration, self.experiment.parameters),
+            **parameters_of(self.best.configuration, fixed_parameters),
+            "n_estimators": self.best.trees,
+            "early_stopping_rounds": None,
         }
-        return {**parameters, "n_estimators": self.best.trees, "early_stopping_rounds": None}
 
     def ranked(self) -> list[TriedConfiguration]:
-        """Return the trials from best to worst, those that were pruned and then those that failed
-        at the end.
+        """Return the trials sorted from best to worst by their validation score; those that were
+        pruned, and then those that failed, come last.
         """
-        sign = self.metric.sign
+        sign = self.metric.sign  # -1 for a metric of which less is better
+        states = (DONE, PRUNED, FAILED)
 
-        def rank(trial: TriedConfiguration) -> tuple[int, float, int]:
-            state = (DONE, PRUNED, FAILED).index(trial.state)
-            return state, -sign * (trial.score or 0.0), trial.number
+        def sort_key(trial: TriedConfiguration) -> tuple[int, float, int]:
+            score = trial.score or 0.0
+            return states.index(trial.state), -sign * score, trial.number
 
-        return sorted(self.trials, key=rank)
+        return sorted(self.trials, key=sort_key)
 
     def titled_tables(self) -> dict[str, Table]:
         """Return the table of the best trials, by its title."""
@@ -156,6 +165,7 @@ class Tuning(Result):
     def note(self) -> str:
         """Return how many trials there were, what became of them, and the best score."""
         n_by_state = Counter(trial.state for trial in self.trials)
+
         text = f"{len(self.trials)} trials: {n_by_state[DONE]} trained to the end"
         text += f", {n_by_state[PRUNED]} pruned"
         if n_by_state[FAILED]:
@@ -164,7 +174,10 @@ class Tuning(Result):
         return f"{text}; {best}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values, ready for JSON."""
+        """Return the metric, the sampler, the best trial and all trials as plain values, ready for
+        JSON.
+        """
+        # Writing and reading JSON turns parameters that are objects into plain values.
         best_params = json.dumps(self.best_params, default=_plain_parameter)
         return {
             "metric": str(self.metric),
@@ -190,45 +203,68 @@ class Tuning(Result):
         return self._table_of(self.trials).to_csv()
 
     def _table_of(self, trials: Sequence[TriedConfiguration]) -> Table:
-        """Return trials, one per row: score, trees, and every value that was searched."""
+        """Return a table of trials with one row per trial and these columns: its number, its
+        validation score, its number of trees, and one per hyperparameter that was searched.
+        """
         names = _searched_names(trials)
         metric_name = str(self.metric)
+        score_fields = ("state", metric_name)
         columns = [
             Column("trial"),
-            Column(metric_name, ("state", metric_name), high_first=self.metric.higher_is_better),
+            Column(metric_name, score_fields, high_first=self.metric.higher_is_better),
             Column("trees", ("trees", "grown", "seconds", "error")),
         ]
-        columns += [Column(name, words=name == "loss") for name in names]
-        rows = [tuple(_row(trial, names)) for trial in trials]
+        for name in names:
+            is_text = name == "loss"
+            columns.append(Column(name, words=is_text))
+        rows = [tuple(_table_row(trial, names)) for trial in trials]
         return Table(tuple(columns), tuple(rows))
 
 
-def _row(trial: TriedConfiguration, names: Sequence[str]) -> list[Cell]:
-    """Return the cells of a trial: its number, score, costs, and the values of what was searched."""
-    score = "failed" if trial.score is None else f"{trial.score:.4f}"
+def _table_row(trial: TriedConfiguration, names: Sequence[str]) -> list[Cell]:
+    """Return the table cells of a trial: its number, its validation score, its number of trees, and
+    the values of its hyperparameters.
+
+    Each cell has the text that a person reads and the values that a CSV file gets.
+
+    Args:
+        trial: the trial.
+        names: the names of the hyperparameters; a trial of another loss may lack some of them.
+    """
+    score_text = "failed" if trial.score is None else f"{trial.score:.4f}"
     if trial.state == PRUNED:
-        score += " pruned"
+        score_text += " pruned"
     costs = (trial.trees, trial.grown, trial.seconds, trial.error)
     row = [
         Cell(str(trial.number)),
-        Cell(score, (trial.state, trial.score)),
+        Cell(score_text, (trial.state, trial.score)),
         Cell(str(trial.trees), costs),
     ]
     for name in names:
         if name in trial.configuration:
             value = trial.configuration[name]
-            row.append(Cell(_format(value), (_format_exactly(value),)))
+            cell = Cell(_format(value), (_format_exactly(value),))
         else:
-            row.append(Cell("", (None,)))
+            cell = Cell("", (None,))
+        row.append(cell)
     return row
 
 
 def _searched_names(trials: Sequence[TriedConfiguration]) -> list[str]:
-    """Return the names of what was searched, the loss included if there was a choice."""
-    names = {name for trial in trials for name in trial.configuration if name != "loss"}
+    """Return the names of the hyperparameters that were searched, sorted: the loss if there were
+    several, parameters of the ranker, then those of losses, which have a dot in their names.
+    """
+    names: set[str] = set()
+    losses: set[str] = set()
+    for trial in trials:
+        names.update(trial.configuration)
+        losses.add(trial.configuration["loss"])
+    names.discard("loss")
+
     ranker_first = sorted(names, key=lambda name: ("." in name, name))
-    losses = {trial.configuration["loss"] for trial in trials}
-    return ["loss", *ranker_first] if len(losses) > 1 else ranker_first
+    if len(losses) > 1:
+        return ["loss", *ranker_first]
+    return ranker_first
 
 
 def _plain_parameter(value: Any) -> Any:
@@ -242,10 +278,12 @@ def _format_exactly(value: Any) -> str:
 
 
 def _format(value: Any) -> str:
-    """Return a value as a person reads it."""
+    """Return a hyperparameter value as a person reads it: numbers with four digits."""
     if value is None:
         return "none"
-    return f"{value:.4g}" if isinstance(value, float) else _format_exactly(value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return _format_exactly(value)
 
 
 # ---- The best trial in a terminal
@@ -272,15 +310,18 @@ def train_command(tuning: Tuning, train: str, valid: str, model: str, **options:
         model: The file to save the model in.
         **options: The options to read the files with, such as `zero_based`.
     """
-    values: dict[str, Any] = {}
-    parameters = []
+    train_options: dict[str, Any] = {}
+    assignments = []  # the values of --param, such as num_threads=2
     for name, value in tuning.best_params.items():
         if isinstance(value, Langevin):
-            for strength, number in vars(value).items():
-                values[f"langevin_{strength}"] = number
+            for field_name, number in vars(value).items():
+                train_options[f"langevin_{field_name}"] = number
         elif name in _TRAIN_OPTIONS:
-            values[_TRAIN_OPTIONS[name]] = value
+            option = _TRAIN_OPTIONS[name]
+            train_options[option] = value
         elif name not in _WITHOUT_OPTION:
-            parameters.append(f"{name}={_format_exactly(value)}")
-    values |= {"param": parameters, "early_stopping": 0, "model": model}
-    return command_line("tautrank", "train", train, valid=valid, **options, **values)
+            assignments.append(f"{name}={_format_exactly(value)}")
+    train_options["param"] = assignments
+    train_options["early_stopping"] = 0
+    train_options["model"] = model
+    return command_line("tautrank", "train", train, valid=valid, **options, **train_options)

@@ -109,12 +109,17 @@ def run_trials(
 def _run_in_processes(
     n: int, run: RunTrial, trials: Iterable[Trial], context: TrialContext, options: RunOptions
 ) -> Ended:
-    """Run trials in processes that share a folder of binned data."""
+    """Run trials in ``n`` processes, and yield each trial with its outcome as it ends.
+
+    The loop gives every free process a trial, waits for messages, and deals with them: a question
+    is answered, an outcome is yielded, and the trial of a process that died is given to another
+    process, unless that has happened too often. The processes share a folder of binned features.
+    """
     with (
         tempfile.TemporaryDirectory(prefix="tautrank-bins-", ignore_cleanup_errors=True) as bins,
         closing(_Pool(n, run, replace(context, bins=bins), trials)) as pool,
     ):
-        n_deaths = Counter[str]()
+        deaths_by_trial = Counter[str]()
         while True:
             pool.give_trials()
             messages = pool.wait(options.deadline)
@@ -122,22 +127,31 @@ def _run_in_processes(
                 return
             for process, trial, kind, content in messages:
                 if kind == _ASKS:
-                    process.send(options.answer(trial, content))
+                    answer = options.answer(trial, content)
+                    process.send(answer)
                     continue
                 process.trial = None
                 if kind == _DONE:
                     yield trial, content
                     continue
-                n_deaths[trial.key] += 1
-                if n_deaths[trial.key] < options.most_deaths:
+                deaths_by_trial[trial.key] += 1
+                n_deaths = deaths_by_trial[trial.key]
+                if n_deaths < options.most_deaths:
                     pool.give_again(trial)
                 else:
-                    error = _death_text(n_deaths[trial.key], content)
+                    error = _death_text(n_deaths, content)
                     yield trial, TrialOutcome(options.status_if_lost, error=error)
 
 
 class _Message(NamedTuple):
-    """What a process sent about its trial, or how it died."""
+    """What a process sent about its trial, or how it died.
+
+    Attributes:
+        process: the sender.
+        trial: the trial that the process runs.
+        kind: ``asks``, ``done`` or ``died``.
+        content: the question, the outcome, or the cause of death.
+    """
 
     process: _Process
     trial: Trial
@@ -161,54 +175,71 @@ class _Pool:
         self._run = run
         self._context = context
         self._trials = iter(trials)
-        self._again = deque[Trial]()
-        self._processes: dict[Any, _Process] = {}
+        self._trials_to_repeat = deque[Trial]()
+        self._process_by_connection: dict[Any, _Process] = {}
 
     def give_again(self, trial: Trial) -> None:
         """Let another process run a trial whose process died."""
-        self._again.append(trial)
+        self._trials_to_repeat.append(trial)
 
     def give_trials(self) -> None:
-        """Give every free process a trial, as long as there are trials."""
-        # A process with nothing left to do takes over the trial of one that died.
-        idle = [process for process in self._processes.values() if process.trial is None]
-        while idle or len(self._processes) < self._n:
+        """Give each idle process a trial, and start new processes while there are fewer than allowed
+        and trials are left.
+        """
+        processes = self._process_by_connection.values()
+        idle = [process for process in processes if process.trial is None]
+        while idle or len(processes) < self._n:
             trial = self._next_trial()
             if trial is None:
                 return
             process = idle.pop() if idle else _Process(self._run, self._context)
-            self._processes[process.connection] = process
+            self._process_by_connection[process.connection] = process
             process.trial = trial
             process.send(trial.spec)
 
     def _next_trial(self) -> Trial | None:
-        if self._again:
-            return self._again.popleft()
+        """Return the next trial to run, first those whose process died; None if there are no
+        more.
+        """
+        if self._trials_to_repeat:
+            return self._trials_to_repeat.popleft()
         return next(self._trials, None)
 
     def wait(self, deadline: float | None) -> Iterator[_Message] | None:
-        """Return what processes send next about their trials; None if nothing runs, or if nothing
-        comes before the deadline.
-        """
-        if not any(process.trial for process in self._processes.values()):
-            return None
-        seconds_left = None if deadline is None else max(0.0, deadline - time.monotonic())
-        connections = wait(list(self._processes), seconds_left)
-        return self._received(connections) if connections else None
+        """Wait until a process sends something, and return the messages about trials; None if no
+        process has a trial, or if nothing comes before the deadline.
 
-    def _received(self, connections: Sequence[Any]) -> Iterator[_Message]:
-        """Read one message from each connection, and yield those about a trial."""
+        Args:
+            deadline: the time by `time.monotonic`; None waits for as long as it takes.
+        """
+        processes = self._process_by_connection.values()
+        if not any(process.trial for process in processes):
+            return None
+
+        seconds_left = None
+        if deadline is not None:
+            seconds_left = max(0.0, deadline - time.monotonic())
+        ready_connections = wait(list(self._process_by_connection), seconds_left)
+        if not ready_connections:
+            return None
+        return self._read_messages(ready_connections)
+
+    def _read_messages(self, connections: Sequence[Any]) -> Iterator[_Message]:
+        """Read one message from each connection, and yield those about a trial; a process that died
+        leaves the pool.
+        """
         for connection in connections:
-            process = self._processes[connection]
+            process = self._process_by_connection[connection]
             kind, content = process.receive()
             if kind == _DIED:
-                del self._processes[connection]
-            if process.trial is not None and kind != _READY:
+                del self._process_by_connection[connection]
+            is_about_trial = kind != _READY
+            if process.trial is not None and is_about_trial:
                 yield _Message(process, process.trial, kind, content)
 
     def close(self) -> None:
-        """End all processes."""
-        for process in self._processes.values():
+        """Kill all processes, also those that run a trial."""
+        for process in self._process_by_connection.values():
             process.close()
 
 
@@ -228,12 +259,13 @@ def ignoring_ctrl_c() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    resource_tracker.ensure_running()  # starting it unblocks the signal
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # Multiprocessing's resource tracker unblocks the signal when it starts: it has to run before.
+    resource_tracker.ensure_running()
+    signals_blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, signals_blocked_before)
 
 
 class _Process:
@@ -244,31 +276,38 @@ class _Process:
     """
 
     def __init__(self, run: RunTrial, context: TrialContext) -> None:
-        processes = multiprocessing.get_context("spawn")
-        self.connection, theirs = processes.Pipe()
-        self._process = processes.Process(target=_work, args=(theirs, run, context), daemon=True)
+        multiprocessing_context = multiprocessing.get_context("spawn")
+        self.connection, child_connection = multiprocessing_context.Pipe()
+        self._process = multiprocessing_context.Process(
+            target=_work, args=(child_connection, run, context), daemon=True
+        )
         with ignoring_ctrl_c():
             self._process.start()
-        # With the other end closed here, the death of the process is the end of what can be
-        # received.
-        theirs.close()
+        # With the child's end of the pipe closed in this process, the death of the child ends the
+        # pipe, and `receive` notices it.
+        child_connection.close()
         self.trial: Trial | None = None
         self._is_ready = False
 
     def send(self, message: Any) -> None:
-        """Send a trial's specification, or the answer to it."""
-        # A process that just died is noticed by what it does not send.
+        """Send the process the specification of a trial to run, or the answer to its question."""
+        # A process that has just died is noticed by `receive`.
         with suppress(OSError):
             self.connection.send(message)
 
     def receive(self) -> tuple[str, Any]:
-        """Return the kind of message and its content; if the process is dead, how it died."""
+        """Return the next message of the process, its kind and its content.
+
+        If the process is dead, the kind is ``died`` and the content says how it ended; one that dies
+        before it is ready raises an error, as every process after it would die too.
+        """
         try:
             kind, content = self.connection.recv()
         except (EOFError, OSError):
             self._process.join()
             self.connection.close()
-            cause = _cause_of_death(self._process.exitcode or 0)
+            exit_code = self._process.exitcode or 0
+            cause = _cause_of_death(exit_code)
             if not self._is_ready:
                 raise OptionError(
                     f"workers: a new process ended before it was ready ({cause});"
@@ -287,17 +326,20 @@ class _Process:
 
 
 def _cause_of_death(exit_code: int) -> str:
-    """Return how a process ended: by an exit code, or by a signal, whose code is negative."""
+    """Return in words how a process ended; a negative exit code is the number of a signal."""
     if exit_code >= 0:
         return f"exit code {exit_code}"
-    with suppress(ValueError):
-        return f"signal {signal.Signals(-exit_code).name}"
-    return f"signal {-exit_code}"
+    signal_number = -exit_code
+    with suppress(ValueError):  # a number without a name
+        return f"signal {signal.Signals(signal_number).name}"
+    return f"signal {signal_number}"
 
 
 def _work(connection: Connection, run: RunTrial, context: TrialContext) -> None:
-    """Run one trial after the other until no more come."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Run, in a process of its own, every trial whose specification comes through a connection, and
+    send its outcome back, until the other end is closed.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
     threading.Thread(target=_die_with_parent, daemon=True).start()
 
     def ask(message: Any) -> Any:
@@ -309,7 +351,8 @@ def _work(connection: Connection, run: RunTrial, context: TrialContext) -> None:
         connection.send((_READY, None))
         while True:
             spec = connection.recv()
-            connection.send((_DONE, attempt(spec, context, run)))
+            outcome = attempt(spec, context, run)
+            connection.send((_DONE, outcome))
 
 
 def _die_with_parent() -> None:
@@ -330,8 +373,8 @@ def run_here(n: int, trials: Sequence[Trial], context: TrialContext) -> Ended:
     """
     if n == 1:
         return ((trial, attempt(trial.spec, context, run_trial)) for trial in trials)
-    context = replace(context, custom_losses=custom_losses_of(trials, "workers"))
-    return run_trials(n, run_trial, trials, context)
+    custom_losses = custom_losses_of(trials, "workers")
+    return run_trials(n, run_trial, trials, replace(context, custom_losses=custom_losses))
 
 
 def run_on_dask(address: str, n: int, trials: Sequence[Trial], context: TrialContext) -> Ended:
@@ -351,27 +394,40 @@ def run_on_dask(address: str, n: int, trials: Sequence[Trial], context: TrialCon
     context = replace(context, custom_losses=custom_losses_of(trials, "dask"))
     with ExitStack() as stack:
         client = connect(address, n, stack, "--dask")
-        shared = client.scatter(context, broadcast=True, hash=False) if context.data else context
-        trials_by_key = {f"tautrank-{trial.key}": trial for trial in trials}
-        # A result is a pure function of the key, but one that an earlier run left half-way must not
-        # be waited for.
-        futures = [
-            client.submit(attempt, trial.spec, shared, key=key, pure=False)
-            for key, trial in trials_by_key.items()
-        ]
-        stack.callback(_forget, client, futures)
+        shared_context: Any = context
+        if context.data:
+            shared_context = client.scatter(context, broadcast=True, hash=False)
+
+        trial_by_key = {f"tautrank-{trial.key}": trial for trial in trials}
+        futures = []
+        for key, trial in trial_by_key.items():
+            # A result is a pure function of the key, but one that an earlier run left half-way must
+            # not be waited for: hence `pure=False`.
+            futures.append(client.submit(attempt, trial.spec, shared_context, key=key, pure=False))
+
+        stack.callback(_cancel_unfinished, client, futures)
         stack.enter_context(in_one_sentence(client))
         for future in dask.as_completed(futures):
-            yield trials_by_key[future.key], _outcome_of(future, dask, address)
+            trial = trial_by_key[future.key]
+            yield trial, _outcome_of(future, dask, address)
             future.release()
 
 
 def _outcome_of(future: Any, dask: Any, address: str) -> TrialOutcome:
-    """Return the outcome of a trial on a cluster; one that killed its workers has failed."""
+    """Return the outcome of a trial that a Dask cluster has finished.
+
+    A trial whose workers died again and again has failed; any other error of a worker is raised.
+
+    Args:
+        future: Dask's future of the trial.
+        dask: the module `distributed`.
+        address: the address of the scheduler, for errors.
+    """
     error = future.exception()
     if isinstance(error, dask.KilledWorker):
         cause = f"last {error.last_worker.address}"
         return TrialOutcome(FAILED, error=_death_text(MOST_DEATHS + 1, cause))
+    # The result of a cancelled trial raises its error, which says why.
     if error is None or isinstance(error, dask.CancelledError):
         outcome: TrialOutcome = future.result()
         return outcome
@@ -382,16 +438,17 @@ def _outcome_of(future: Any, dask: Any, address: str) -> TrialOutcome:
     )
 
 
-def _forget(client: Any, futures: list[Any]) -> None:
-    """Give up what is still running, so that a cluster that outlives the run does not go on with
-    it.
+def _cancel_unfinished(client: Any, futures: list[Any]) -> None:
+    """Cancel the trials that a Dask cluster has not finished, so that a cluster that outlives this
+    run does not go on with them.
     """
     with suppress(Exception):
-        client.cancel([future for future in futures if not future.done()], force=True)
+        unfinished_futures = [future for future in futures if not future.done()]
+        client.cancel(unfinished_futures, force=True)
 
 
 def choose_workers(workers: int, dask: str = "") -> Workers:
-    """Return what runs the trials.
+    """Return the function that runs trials: in processes of this machine, or on a Dask cluster.
 
     Args:
         workers: the number of processes; with one, trials run in this process.
@@ -400,11 +457,11 @@ def choose_workers(workers: int, dask: str = "") -> Workers:
     >>> list(choose_workers(2)([], TrialContext()))
     []
     """
-    n = whole("workers", workers, 1)
+    n_processes = whole("workers", workers, 1)
     if not dask:
-        return partial(run_here, n)
+        return partial(run_here, n_processes)
     require("distributed", _NEEDS_DASK, "distributed")
-    return partial(run_on_dask, dask, n)
+    return partial(run_on_dask, dask, n_processes)
 
 
 def run_waiting(
@@ -444,36 +501,45 @@ def run_waiting(
 
 
 def _check_outcome(plan: Plan, trial: Trial, outcome: TrialOutcome) -> None:
-    """Raise the error of a trial that this machine cannot run, or that must not fail."""
+    """Raise the error of a trial if this machine could not run it, or if it failed in an experiment
+    that does not go on after failures.
+    """
     if outcome.status == IMPOSSIBLE:
         raise DataError(outcome.error)
     if outcome.status == FAILED and not plan.study.keeps_failures:
-        kind = OptionError if outcome.is_option else DataError
-        raise kind(f"{trial.title}: {outcome.error}")
+        error_class = OptionError if outcome.is_option else DataError
+        raise error_class(f"{trial.title}: {outcome.error}")
 
 
 def unfinished(plan: Plan, store: Store, *, retry: bool = False) -> list[Trial]:
-    """Return the trials of a plan that a store does not have, in their order.
+    """Return the trials of a plan that have no result in a store yet, in the order of the plan.
 
     Args:
         plan: the plan.
-        store: the store.
-        retry: count failed trials as unfinished.
+        store: the store of finished trials.
+        retry: whether failed trials count as unfinished.
     """
-    ended = {DONE} if retry else {DONE, FAILED}
-    statuses = store.statuses()
-    return [trial for trial in plan.trials() if statuses.get(trial.key) not in ended]
+    ended_statuses = {DONE} if retry else {DONE, FAILED}
+    status_by_key = store.statuses()
+    unfinished_trials = []
+    for trial in plan.trials():
+        if status_by_key.get(trial.key) not in ended_statuses:
+            unfinished_trials.append(trial)
+    return unfinished_trials
 
 
 def custom_losses_of(trials: Sequence[Trial], needed_by: str) -> tuple[OwnLoss, ...]:
-    """Return what has to be imported where trials are run, besides this library.
+    """Return the user's own losses and metrics that trials need, which the processes that run the
+    trials have to import.
 
     Args:
         trials: the trials.
-        needed_by: the argument that asks for other processes.
+        needed_by: the argument that asks for other processes, for errors.
     """
     names = []
     for trial in trials:
-        if "loss" in trial.spec:
-            names += [trial.spec["loss"], *trial.spec["metrics"]]
+        is_training = "loss" in trial.spec
+        if is_training:
+            names.append(trial.spec["loss"])
+            names.extend(trial.spec["metrics"])
     return sendable(names, needed_by)
