@@ -108,23 +108,32 @@ def curve_figure(
     # All bands lie behind all lines.
     for curve in curves:
         if curve.low is not None:
-            figure.add_scatter(**_band(curve, styles[curve.name]))
+            figure.add_scatter(**_band_trace(curve, styles[curve.name]))
     for curve in curves:
         style = styles[curve.name]
         if mode == "markers":
-            figure.add_scatter(**_cloud(curve, style, n_points))
+            trace = _cloud_trace(curve, style, n_points)
         else:
-            figure.add_scatter(**_line(curve, style, mode))
+            trace = _line_trace(curve, style, mode)
+        figure.add_scatter(**trace)
     return with_axes(figure, x_title, y_title, {"type": "linear"})
 
 
-def _band(curve: Curve, style: SystemStyle) -> dict[str, Any]:
-    """Return the area around a curve: there along its upper end, and back along the lower one."""
-    is_gap = np.isnan(curve.low) | np.isnan(curve.high)
-    x, low, high = curve.x[~is_gap], curve.low[~is_gap], curve.high[~is_gap]
+def _band_trace(curve: Curve, style: SystemStyle) -> dict[str, Any]:
+    """Return Plotly's settings for the translucent band around a curve.
+
+    The outline of the band goes along its upper edge from left to right, and back along its lower
+    edge; places where the band is NaN are left out.
+    """
+    is_known = ~(np.isnan(curve.low) | np.isnan(curve.high))
+    x = curve.x[is_known]
+    low = curve.low[is_known]
+    high = curve.high[is_known]
+    outline_x = np.concatenate([x, x[::-1]])
+    outline_y = np.concatenate([high, low[::-1]])
     return {
-        "x": plain_numbers(np.concatenate([x, x[::-1]])),
-        "y": plain_numbers(np.concatenate([high, low[::-1]])),
+        "x": plain_numbers(outline_x),
+        "y": plain_numbers(outline_y),
         "fill": "toself",
         "fillcolor": band_colour(style.colour),
         "line": {"width": 0},
@@ -135,8 +144,14 @@ def _band(curve: Curve, style: SystemStyle) -> dict[str, Any]:
     }
 
 
-def _line(curve: Curve, style: SystemStyle, mode: str) -> dict[str, Any]:
-    """Return a line through the values of a curve."""
+def _line_trace(curve: Curve, style: SystemStyle, mode: str) -> dict[str, Any]:
+    """Return Plotly's settings for a line through the mean values of a curve.
+
+    Args:
+        curve: the values.
+        style: the colour, dashes and shape of points of the system.
+        mode: ``"lines"``, or ``"lines+markers"`` to mark the values too.
+    """
     return {
         "x": plain_numbers(curve.x),
         "y": plain_numbers(curve.mean),
@@ -148,10 +163,17 @@ def _line(curve: Curve, style: SystemStyle, mode: str) -> dict[str, Any]:
     }
 
 
-def _cloud(curve: Curve, style: SystemStyle, n_points: int) -> dict[str, Any]:
-    """Return the values of a curve as points, smaller where the figure has many of them."""
-    size = 10 if n_points < _MANY_POINTS else 6
-    marker = {"color": style.colour, "symbol": style.symbol, "size": size, "opacity": 0.6}
+def _cloud_trace(curve: Curve, style: SystemStyle, n_points: int) -> dict[str, Any]:
+    """Return Plotly's settings for a cloud of points that no line joins; the points are smaller if
+    the figure has many (``n_points``, those of all clouds).
+    """
+    size_in_pixels = 10 if n_points < _MANY_POINTS else 6
+    marker = {
+        "color": style.colour,
+        "symbol": style.symbol,
+        "size": size_in_pixels,
+        "opacity": 0.6,
+    }
     return {
         "x": plain_numbers(curve.x),
         "y": plain_numbers(curve.mean),
@@ -173,15 +195,16 @@ def interval_points(
     size: int,
     **bars: Any,
 ) -> dict[str, Any]:
-    """Return points with intervals around them, as `figure.add_scatter` takes them.
+    """Return Plotly's settings for points with confidence intervals around them, as
+    `figure.add_scatter` takes them.
 
     Args:
-        name: what the points are of.
-        style: how to draw them.
-        rows: where each interval is on the other axis.
-        intervals: the points and the intervals.
-        axis: the axis of the points, ``"x"`` or ``"y"``.
-        size: size of the points.
+        name: the system whose values are drawn.
+        style: the colour and shape of its points.
+        rows: the position of each interval on the other axis.
+        intervals: the points and the ends of their intervals.
+        axis: the axis along which intervals extend, ``"x"`` or ``"y"``.
+        size: the size of the points, in pixels.
         bars: more of Plotly's settings for the intervals.
     """
     other_axis = "y" if axis == "x" else "x"
@@ -205,8 +228,8 @@ def interval_points(
 
 
 def validation_curves(histories: Mapping[str, Sequence[ArrayLike]]) -> list[Curve]:
-    """Return one curve per system: mean and spread over several trainings of the value after each
-    tree.
+    """Return one learning curve per system: the validation value after each tree, its mean and
+    spread over several trainings.
 
     The band is one standard deviation over the trainings to either side. A curve ends with the
     shortest of its trainings: a mean over those that went on would jump where one stopped. One
@@ -222,17 +245,18 @@ def validation_curves(histories: Mapping[str, Sequence[ArrayLike]]) -> list[Curv
     curves = []
     for name, trainings in histories.items():
         arrays = [np.asarray(training, np.float64) for training in trainings]
-        shortest = min((array.size for array in arrays), default=0)
-        if shortest < 2:
+        fewest_trees = min((array.size for array in arrays), default=0)
+        if fewest_trees < 2:
             continue
-        values = np.array([array[:shortest] for array in arrays])
-        trees = np.arange(1, shortest + 1)
+        values = np.array([array[:fewest_trees] for array in arrays])
+        tree_numbers = np.arange(1, fewest_trees + 1)
         mean = values.mean(axis=0)
         if len(arrays) == 1:
-            curves.append(Curve(name, trees, mean))
+            curves.append(Curve(name, tree_numbers, mean))
         else:
-            spread = values.std(axis=0, ddof=1)
-            curves.append(Curve(name, trees, mean, mean - spread, mean + spread))
+            deviation = values.std(axis=0, ddof=1)
+            low, high = mean - deviation, mean + deviation
+            curves.append(Curve(name, tree_numbers, mean, low, high))
     return curves
 
 

@@ -98,14 +98,17 @@ def sorted_bars(gains: ArrayLike, most: int = MOST_BARS) -> F64:
     [1.5, 4.5]
     """
     values = numbers("gains", gains, "query")
-    ordered = np.sort(values[~np.isnan(values)])
-    n_bars = min(most, ordered.size)
-    return np.array([neighbours.mean() for neighbours in np.array_split(ordered, n_bars)])
+    sorted_values = np.sort(values[~np.isnan(values)])
+    n_bars = min(most, sorted_values.size)
+    groups_of_neighbours = np.array_split(sorted_values, n_bars)
+    return np.array([neighbours.mean() for neighbours in groups_of_neighbours])
 
 
 def _bar_section(query_gains: QueryGains, styles: Styles, suffix: str) -> FigureSection:
-    """Return a panel per system with a bar per query, sorted."""
-    counts = [win_tie_loss(of_system) for of_system in query_gains.gains.values()]
+    """Return the section with sorted bars of the gain of each query over the baseline, one panel
+    per system, with a caption and a summary in words.
+    """
+    counts = [win_tie_loss(system_gains) for system_gains in query_gains.gains.values()]
     queries = "each test query, mean over trainings,"
     if query_gains.trial_of is not None:
         queries = "each test query of each trial"
@@ -113,23 +116,25 @@ def _bar_section(query_gains: QueryGains, styles: Styles, suffix: str) -> Figure
         f"What {queries} gains or loses against {query_gains.baseline} in {query_gains.unit},"
         " sorted in each panel."
     )
-    most_queries = max(sum(count) for count in counts)
-    n_neighbours = math.ceil(most_queries / MOST_BARS)
+
+    n_queries = max(sum(count) for count in counts)
+    n_neighbours = math.ceil(n_queries / MOST_BARS)
     if n_neighbours > 1:
         caption += f" A bar is the mean of up to {n_neighbours} neighbours in that order."
+
     results = []
     for name, (won, tied, lost) in zip(query_gains.gains, counts, strict=True):
         results.append(f"{name} wins {won}, ties {tied} and loses {lost}")
-    return FigureSection(
-        f"Gain of each query over {query_gains.baseline}{suffix}",
-        _bar_figure(query_gains, styles),
-        caption,
-        f"Sorted bars, one per query: {'; '.join(results)}.",
-    )
+    summary = f"Sorted bars, one per query: {'; '.join(results)}."
+
+    title = f"Gain of each query over {query_gains.baseline}{suffix}"
+    return FigureSection(title, _bar_figure(query_gains, styles), caption, summary)
 
 
 def _bar_figure(query_gains: QueryGains, styles: Styles) -> Any:
-    """Draw sorted bars in one panel per system."""
+    """Draw the gains of each system over the baseline as sorted bars, one panel per system, the
+    panels one below the other with the same scale.
+    """
     from plotly.subplots import make_subplots
 
     n_panels = len(query_gains.gains)
@@ -137,16 +142,19 @@ def _bar_figure(query_gains: QueryGains, styles: Styles) -> Any:
         n_panels,
         1,
         shared_xaxes=True,
-        vertical_spacing=0.27 / n_panels,
+        vertical_spacing=0.27 / n_panels,  # room for the title of a panel
         subplot_titles=[escaped(shortened(name)) for name in query_gains.gains],
     )
-    highest = 0.0
-    for row, (name, of_system) in enumerate(query_gains.gains.items(), 1):
-        bars = sorted_bars(of_system)
-        highest = max(highest, float(np.abs(bars).max(initial=0.0)))
-        figure.add_bar(**_bars(name, bars, styles[name].colour), row=row, col=1)
-    # One scale for all panels: a bar twice as high is twice the gain, whatever the system.
-    limit = 1.05 * (highest or 1.0)
+    largest_bar = 0.0
+    for row, (name, system_gains) in enumerate(query_gains.gains.items(), 1):
+        bars = sorted_bars(system_gains)
+        largest_bar_of_panel = float(np.abs(bars).max(initial=0.0))
+        largest_bar = max(largest_bar, largest_bar_of_panel)
+        figure.add_bar(**_bar_trace(name, bars, styles[name].colour), row=row, col=1)
+
+    # One scale for all panels: a bar twice as high is twice the gain, whatever the system. The
+    # longest bar ends a little before the edge.
+    limit = 1.05 * (largest_bar or 1.0)
     figure.update_annotations(x=0, xanchor="left", font={"size": 13})
     figure.update_xaxes(range=[0, 100], showgrid=False)
     figure.update_xaxes(title={"text": "% of queries, from loss to gain"}, row=n_panels)
@@ -156,13 +164,20 @@ def _bar_figure(query_gains: QueryGains, styles: Styles) -> Any:
     return figure.update_layout(height=90 + _PANEL_HEIGHT * n_panels, showlegend=False)
 
 
-def _bars(name: str, bars: F64, colour: str) -> dict[str, Any]:
-    """Return bars that fill a panel from 0 to 100 % of the queries."""
-    n_bars = max(1, bars.size)
-    centres = (np.arange(bars.size) + 0.5) * 100 / n_bars
+def _bar_trace(name: str, heights: F64, colour: str) -> dict[str, Any]:
+    """Return Plotly's settings for bars of given heights that lie side by side and fill a panel from
+    0 to 100 % of the queries.
+
+    Args:
+        name: the name of the system.
+        heights: the heights of the bars, from left to right.
+        colour: the colour of the system.
+    """
+    n_bars = max(1, heights.size)
+    centres = (np.arange(heights.size) + 0.5) * 100 / n_bars
     return {
         "x": plain_numbers(centres),
-        "y": plain_numbers(bars),
+        "y": plain_numbers(heights),
         "width": 100 / n_bars,
         "marker": {"color": colour, "line": {"width": 0}},
         "hovertemplate": "%{y:+.4f}",
@@ -176,10 +191,11 @@ def _bars(name: str, bars: F64, colour: str) -> dict[str, Any]:
 def difficulty_groups(
     baseline: ArrayLike, groups: int = _N_GROUPS, *, higher_is_better: bool = True
 ) -> list[I64]:
-    """Cut queries at the quantiles of a baseline's values, and return the numbers of each group,
-    the hardest first.
+    """Group queries by how hard they are for a baseline, and return the indices of the queries of
+    each group, the hardest group first.
 
-    Queries of equal value stay together, so that groups may differ in size, or be fewer.
+    The groups are cut at quantiles of the baseline's metric values. Queries of equal value stay
+    together, so that groups may differ in size, or be fewer.
 
     Args:
         baseline: one value per query, at least one of them; NaN is left out.
@@ -191,24 +207,33 @@ def difficulty_groups(
     >>> [group.tolist() for group in difficulty_groups([1.0, 2.0, 3.0, 4.0], groups=2, higher_is_better=False)]
     [[2, 3], [0, 1]]
     """
-    values = numbers("baseline", baseline, "query")
-    queries = np.flatnonzero(~np.isnan(values))
+    all_values = numbers("baseline", baseline, "query")
+    judged_queries = np.flatnonzero(~np.isnan(all_values))
+    values = all_values[judged_queries]
+
+    # Equal groups are cut at the quantiles 1/groups, 2/groups, ..., without 0 and 1.
     inner_shares = np.linspace(0, 1, groups + 1)[1:-1]
-    cuts = np.unique(np.quantile(values[queries], inner_shares))
-    group_of = np.searchsorted(cuts, values[queries], side="left")
-    by_value = [queries[group_of == group] for group in np.unique(group_of)]
-    return by_value if higher_is_better else by_value[::-1]
+    cuts = np.unique(np.quantile(values, inner_shares))
+    group_numbers = np.searchsorted(cuts, values, side="left")
+
+    lowest_value_first = []
+    for group_number in np.unique(group_numbers):
+        lowest_value_first.append(judged_queries[group_numbers == group_number])
+    if higher_is_better:
+        return lowest_value_first
+    return lowest_value_first[::-1]
 
 
 def _difficulty_section(query_gains: QueryGains, styles: Styles, suffix: str) -> FigureSection:
-    """Return the mean gain in each group of queries, with intervals over its queries or over
-    trials.
+    """Return the section with the figure of the mean gain over the baseline in each group of
+    queries, from the hardest to the easiest, with confidence intervals, caption and summary.
     """
     groups = difficulty_groups(query_gains.values, higher_is_better=query_gains.higher_is_better)
     intervals_by_system = {
         name: _group_intervals(query_gains, name, groups) for name in query_gains.gains
     }
     figure = _difficulty_figure(query_gains, styles, groups, intervals_by_system)
+
     caption = (
         f"Mean gain over {query_gains.baseline} in {query_gains.unit} by how hard a query is for"
         f" {query_gains.baseline}"
@@ -220,15 +245,20 @@ def _difficulty_section(query_gains: QueryGains, styles: Styles, suffix: str) ->
         f". The groups are made from the values of {query_gains.baseline} itself, so part of the"
         " gain on the hardest and of the loss on the easiest queries is regression to the mean."
     )
-    ends = []
+
+    gains_at_ends = []
     for name, intervals in intervals_by_system.items():
         hardest, easiest = intervals.middle[0], intervals.middle[-1]
-        ends.append(f"{name} gains {hardest:+.4f} on the hardest and {easiest:+.4f} on the easiest")
+        gains_at_ends.append(
+            f"{name} gains {hardest:+.4f} on the hardest and {easiest:+.4f} on the easiest"
+        )
+    summary = f"Points: {'; '.join(gains_at_ends)}."
     title = f"Gain by difficulty of the query{suffix}"
-    return FigureSection(title, figure, caption, f"Points: {'; '.join(ends)}.")
+    return FigureSection(title, figure, caption, summary)
 
 
 def _kind_of_interval(query_gains: QueryGains) -> str:
+    """Return in words how the intervals of mean gains are made: over queries or over trials."""
     if query_gains.trial_of is None:
         return "bootstrap intervals over queries"
     return f"confidence intervals over trials{widened(query_gains.overlap)}"
@@ -240,14 +270,23 @@ def _difficulty_figure(
     groups: Sequence[I64],
     intervals_by_system: Mapping[str, Intervals],
 ) -> Any:
-    """Draw intervals side by side within the middle six tenths of each group's place."""
+    """Draw the mean gains of systems in groups of queries, with their confidence intervals; the
+    points of the systems stand side by side above the label of their group.
+
+    Args:
+        query_gains: the values and gains of all queries.
+        styles: the colours and shapes of the systems.
+        groups: the indices of the queries of each group, the hardest first.
+        intervals_by_system: the mean gain and interval of each group, by system.
+    """
     figure = require_plotly().Figure()
     n_systems = len(intervals_by_system)
     for number, (name, intervals) in enumerate(intervals_by_system.items()):
+        # Labels are 1 apart; the points of a group fill the middle 0.6 around its label.
         shift = 0.6 * ((number + 0.5) / n_systems - 0.5)
-        places = np.arange(len(groups)) + shift
+        x_positions = np.arange(len(groups)) + shift
         points = interval_points(
-            name, styles[name], places, intervals, "y", size=9, thickness=1.5, width=3
+            name, styles[name], x_positions, intervals, "y", size=9, thickness=1.5, width=3
         )
         figure.add_scatter(**points)
     x_axis = {
@@ -264,10 +303,13 @@ def _difficulty_figure(
 
 
 def _group_label(values: F64) -> str:
-    """Return the range of a group's values and its size, on lines short enough for a phone."""
-    low, high = f"{values.min():.3g}", f"{values.max():.3g}"
-    span = low if low == high else f"{low}<br>to {high}"
-    return f"{span}<br>n = {values.size:,}"
+    """Return the label of a group of queries: the range of their metric values and their number, on
+    lines short enough for a phone.
+    """
+    low = f"{values.min():.3g}"
+    high = f"{values.max():.3g}"
+    value_range = low if low == high else f"{low}<br>to {high}"
+    return f"{value_range}<br>n = {values.size:,}"
 
 
 def widened(overlap: float) -> str:
@@ -283,31 +325,47 @@ def widened(overlap: float) -> str:
 
 
 def _group_intervals(query_gains: QueryGains, system: str, groups: Sequence[I64]) -> Intervals:
-    """Return the mean gain of a system in each group, with its interval."""
-    of_system = query_gains.gains[system]
-    means = np.array([of_system[group].mean() for group in groups])
-    ends = np.array([_group_interval(query_gains, of_system, group) for group in groups])
-    return Intervals(low=ends[:, 0], middle=means, high=ends[:, 1])
-
-
-def _group_interval(query_gains: QueryGains, of_system: F64, queries: I64) -> tuple[float, float]:
-    """Return the interval of a group's mean gain, centred on the mean over queries, which is
-    drawn.
+    """Return the mean gain of a system over the baseline in each group of queries, with its 95 %
+    confidence interval.
     """
-    gained = of_system[queries]
+    system_gains = query_gains.gains[system]
+    means = np.array([system_gains[group].mean() for group in groups])
+    low_and_high = np.array(
+        [_group_interval(query_gains, system_gains, group) for group in groups],
+    )
+    return Intervals(low=low_and_high[:, 0], middle=means, high=low_and_high[:, 1])
+
+
+def _group_interval(
+    query_gains: QueryGains, system_gains: F64, queries: I64
+) -> tuple[float, float]:
+    """Return the 95 % confidence interval of a system's mean gain in a group of queries.
+
+    It is a bootstrap interval over queries, or an interval over trials where trials test on
+    different queries; the latter is moved so that its middle is the mean over queries, which the
+    figure shows.
+
+    Args:
+        query_gains: which trial each query belongs to.
+        system_gains: the system's gain on each query.
+        queries: the indices of the group's queries.
+    """
+    group_gains = system_gains[queries]
     if query_gains.trial_of is None:
-        if gained.size == 1:
-            return float(gained[0]), float(gained[0])
-        low, high = bootstrap_interval(gained)
+        if group_gains.size == 1:
+            only_gain = float(group_gains[0])
+            return only_gain, only_gain
+        low, high = bootstrap_interval(group_gains)
         return float(low), float(high)
+
     # A query may come up in several trials: a bootstrap over all of them would count it several
-    # times.
-    trials, trial = np.unique(query_gains.trial_of[queries], return_inverse=True)
-    sums = np.bincount(trial, gained, trials.size)
-    sizes = np.bincount(trial, minlength=trials.size)
-    low, high = interval_over_trials(sums / sizes, query_gains.overlap)
+    # times. So the interval is one over the mean gain of each trial.
+    trials, trial_index = np.unique(query_gains.trial_of[queries], return_inverse=True)
+    sums_by_trial = np.bincount(trial_index, group_gains, trials.size)
+    queries_by_trial = np.bincount(trial_index, minlength=trials.size)
+    low, high = interval_over_trials(sums_by_trial / queries_by_trial, query_gains.overlap)
     centre = (low + high) / 2
-    shift = float(gained.mean()) - centre
+    shift = float(group_gains.mean()) - centre
     return low + shift, high + shift
 
 

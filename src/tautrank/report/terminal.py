@@ -48,32 +48,37 @@ def command_line(*words: str, **options: Any) -> str:
     >>> command_line("tautrank", "train", data=["a b.txt", "c.txt"], seed=0, zero_based=True, fold=None)
     "tautrank train --data 'a b.txt' --data c.txt --seed 0 --zero-based"
     """
-    typed = list(words)
-    for name, values in options.items():
+    typed_words = list(words)
+    for name, value_or_values in options.items():
         option = f"--{name.replace('_', '-')}"
-        for value in values if isinstance(values, list | tuple) else [values]:
+        values = value_or_values if isinstance(value_or_values, list | tuple) else [value_or_values]
+        for value in values:
             if value is True:
-                typed.append(option)
+                typed_words.append(option)
             elif value is not None:
-                typed += [option, str(value)]
-    return shlex.join(typed)
+                typed_words += [option, str(value)]
+    return shlex.join(typed_words)
 
 
 def summary_table(names: Sequence[str], summaries: Sequence[DataSummary]) -> Table:
-    """Lay out what `describe` counted, one column per data set.
+    """Return a table of the numbers of queries, documents, labels and so on of data sets, one
+    column per data set and one row per quantity.
 
     Args:
-        names: the headings.
-        summaries: one summary per heading.
+        names: the headings: the names of the data sets.
+        summaries: what `describe` counted, one summary per data set.
     """
-    rows = []
-    for facts in zip(*(summary.rows() for summary in summaries), strict=True):
-        fact, _ = facts[0]
-        texts = [text for _, text in facts]
-        if fact == "labels":
-            texts = [text.replace("  ", "\n") for text in texts]  # one label per line
-        rows.append([fact, *texts])
-    return Table.of(["", *names], rows)
+    # A summary has rows of (quantity, text), the same quantities for every data set.
+    rows_of_data_sets = [summary.rows() for summary in summaries]
+    table_rows = []
+    for rows in zip(*rows_of_data_sets, strict=True):
+        quantity = rows[0][0]
+        texts = [text for _quantity, text in rows]
+        if quantity == "labels":
+            # One label per line.
+            texts = [text.replace("  ", "\n") for text in texts]
+        table_rows.append([quantity, *texts])
+    return Table.of(["", *names], table_rows)
 
 
 def evaluation_table(evaluation: Evaluation) -> Table:
@@ -88,12 +93,21 @@ def evaluation_table(evaluation: Evaluation) -> Table:
 
 
 def _evaluation_row(evaluation: Evaluation, number: int) -> list[Titled]:
-    """Return one metric of an evaluation; its ties and empty queries have columns of their own."""
+    """Return the table row of one metric of an evaluation: its mean and standard error over
+    queries, the numbers of counted and skipped queries, and how ties and empty queries count.
+
+    Args:
+        evaluation: the evaluation.
+        number: the index of the metric.
+    """
     metric = evaluation.metrics[number]
+    # How ties and empty queries count has columns of its own. The name of a metric does not write
+    # options that are at their default, so they are put there.
     name = str(dataclasses.replace(metric, ties="worst", empty="skip"))
     if not metric.higher_is_better:
         name += "  (lower is better)"
-    mean, error = evaluation.mean(number), evaluation.standard_error(number)
+    mean = evaluation.mean(number)
+    error = evaluation.standard_error(number)
     n_skipped = evaluation.skipped(number)
     n_queries = evaluation.qids.size - n_skipped
     empty = EMPTY_QUERIES[metric.empty].removeprefix("counted ")  # so that a row takes one line
@@ -109,7 +123,11 @@ def _evaluation_row(evaluation: Evaluation, number: int) -> list[Titled]:
 
 
 def _format_number(value: float) -> str:
-    """Return a number for a table: four digits of a share, one of a large number."""
+    """Return a metric value as text for a table: with four decimals, or one if it is at least
+    1,000.
+    """
     if math.isnan(value):
         return "n/a"
-    return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.1f}"
+    if abs(value) < 1000:
+        return f"{value:.4f}"
+    return f"{value:,.1f}"

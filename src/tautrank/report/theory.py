@@ -41,15 +41,15 @@ def check_table(report: LossReport, reasons: bool = False) -> Table:
             Cell(outcome.check),
             Cell(outcome.verdict),
             Cell(n_queries, (outcome.queries or None,)),
-            Cell(_sentence(outcome)),
+            Cell(_outcome_text(outcome)),
         )
         rows.append(cells)
     return Table(columns, tuple(rows))
 
 
-def _sentence(outcome: Outcome) -> str:
-    """Write the statement of a check, where it stands and what it finds; or why it does not
-    apply.
+def _outcome_text(outcome: Outcome) -> str:
+    """Return the outcome of checking a theorem or a property of a loss in words: the statement, its
+    paper and what was found; or, where the check does not apply, the reason.
     """
     if outcome.status == DOES_NOT_APPLY:
         return outcome.detail
