@@ -84,7 +84,9 @@ class TableSection(Section):
     folded: bool = False
 
     def body(self, name: str, level: int) -> str:
-        """Return the table, its note, and its other forms."""
+        """Return the HTML of the table, of its note, and of its text as CSV and LaTeX, which a click
+        unfolds.
+        """
         table = self._table_element(name)
         if self.table.note:
             table += f'<p class="note" id="{name}-note">{html.escape(self.table.note)}</p>\n'
@@ -99,18 +101,23 @@ class TableSection(Section):
         )
 
     def _table_element(self, name: str) -> str:
-        """Return the table in a box that scrolls."""
+        """Return the HTML of the table in a box that scrolls.
+
+        Args:
+            name: the id of the section; the heading and the note have ids that start with it, by
+                which screen readers find them.
+        """
         columns = self.table.columns
         head = "".join(_heading_cell(column) for column in columns)
         lines = []
         for row in self.table.rows:
-            cells = "".join(map(_body_cell, columns, row))
-            lines.append(f"<tr>{cells}</tr>")
+            cells = [_body_cell(column, cell) for column, cell in zip(columns, row, strict=True)]
+            lines.append(f"<tr>{''.join(cells)}</tr>")
         body = "\n".join(lines)
-        described = f' aria-describedby="{name}-note"' if self.table.note else ""
+        description = f' aria-describedby="{name}-note"' if self.table.note else ""
         return (
             f'<div class="scroll" role="region" tabindex="0" aria-labelledby="{name}-title">\n'
-            f'<table class="sortable" aria-labelledby="{name}-title"{described}>\n'
+            f'<table class="sortable" aria-labelledby="{name}-title"{description}>\n'
             f"<thead><tr>{head}</tr></thead>\n"
             f"<tbody>\n{body}\n</tbody></table></div>\n"
         )
@@ -136,7 +143,9 @@ class FigureSection(Section):
     summary: str
 
     def body(self, name: str, level: int) -> str:
-        """Return the place of the figure, its caption, and its data."""
+        """Return the HTML of an empty box, which the program of the page draws the figure in, its
+        legend and caption, and a script element with its data as JSON.
+        """
         legend = (
             f'<div class="legend" id="{name}-legend" role="group"'
             ' aria-label="Systems to show"></div>'
@@ -173,10 +182,11 @@ class Facts(Section):
     facts: Mapping[str, str]
 
     def body(self, name: str, level: int) -> str:
-        """Return a description list."""
+        """Return the names and values as an HTML description list."""
         lines = []
-        for fact, text in self.facts.items():
-            term, description = html.escape(fact), html.escape(text)
+        for fact_name, fact_text in self.facts.items():
+            term = html.escape(fact_name)
+            description = html.escape(fact_text)
             lines.append(f"<div><dt>{term}</dt><dd>{description}</dd></div>")
         return "\n".join(["<dl>", *lines, "</dl>"])
 
@@ -219,11 +229,14 @@ class Group(Section):
 
     def body(self, name: str, level: int) -> str:
         """Return the sections, one after the other."""
-        return _sections(self.sections, name, level + 1)
+        return _section_elements(self.sections, name, level + 1)
 
     def scripts(self) -> tuple[str, ...]:
-        """Return what its sections need."""
-        return tuple(script for section in self.sections for script in section.scripts())
+        """Return the JavaScript programs that the sections of the group need."""
+        scripts: list[str] = []
+        for section in self.sections:
+            scripts.extend(section.scripts())
+        return tuple(scripts)
 
 
 @dataclass(frozen=True)
@@ -272,30 +285,39 @@ class Page:
         2
         """
         scripts = self._scripts()
-        hashes = [f"'sha256-{_digest(script)}'" for script in scripts]
+        hashes = [f"'sha256-{_script_hash(script)}'" for script in scripts]
         lead = f'<p class="lead">{html.escape(self.lead)}</p>\n' if self.lead else ""
-        text = Template(packaged("page.html")).substitute(
+        # Sections get ids that start with "section", and headings h2, below the title's h1.
+        sections = _section_elements(self.sections, "section", 2)
+        template = Template(packaged("page.html"))
+        text = template.substitute(
             allowed=" ".join(hashes) or "'none'",
             title=html.escape(self.title),
             style=packaged("page.css"),
             lead=lead,
             contents=self._contents(),
-            sections=_sections(self.sections, "section", 2),
+            sections=sections,
             scripts=_script_elements(scripts),
         )
         return also_written(text, path)
 
     def _scripts(self) -> list[str]:
-        """Return the programs of the sections, each once, and that of every page."""
-        scripts = list(
-            dict.fromkeys(script for section in self.sections for script in section.scripts())
-        )
-        if scripts and not self.interactive:
-            raise OptionError("interactive: found False for a page with figures; expected True")
-        return [*scripts, packaged("page.js")] if self.interactive else []
+        """Return the JavaScript programs that the page needs: those of its sections, each once, and
+        the one that sorts tables; none for a page that is not interactive.
+        """
+        section_scripts: list[str] = []
+        for section in self.sections:
+            for script in section.scripts():
+                if script not in section_scripts:
+                    section_scripts.append(script)
+        if not self.interactive:
+            if section_scripts:
+                raise OptionError("interactive: found False for a page with figures; expected True")
+            return []
+        return [*section_scripts, packaged("page.js")]
 
     def _contents(self) -> str:
-        """Return links to the sections, if there are more than two."""
+        """Return an HTML list of links to the sections; nothing for two sections or fewer."""
         if len(self.sections) <= 2:
             return ""
         links = []
@@ -304,13 +326,18 @@ class Page:
         return f'<nav aria-label="Contents"><ul>{"".join(links)}</ul></nav>\n'
 
 
-def _digest(script: str) -> str:
-    """Return the hash by which a content security policy knows a script."""
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+def _script_hash(script: str) -> str:
+    """Return the base64 text of a script's SHA-256 hash, by which a page's content security policy
+    allows the script to run.
+    """
+    hash_bytes = hashlib.sha256(script.encode()).digest()
+    return base64.b64encode(hash_bytes).decode()
 
 
 def _script_elements(scripts: Sequence[str]) -> str:
-    """Return scripts as elements, after the colours that they need."""
+    """Return JavaScript programs as HTML script elements, after an element with the colours for
+    dark screens, which the programs read.
+    """
     if not scripts:
         return ""
     elements = [data_script("dark-colours", dark_counterparts())]
@@ -318,30 +345,32 @@ def _script_elements(scripts: Sequence[str]) -> str:
     return "".join(f"{element}\n" for element in elements)
 
 
-def _sections(sections: Sequence[Section], name: str, level: int) -> str:
-    """Return sections below their headings.
+def _section_elements(sections: Sequence[Section], id_prefix: str, level: int) -> str:
+    """Return the HTML of sections, each with its heading and its body.
 
     Args:
-        sections: the sections.
-        name: the beginning of their ids.
-        level: the level of their headings.
+        sections: the sections of a page, or of a group in it.
+        id_prefix: what the ids of the sections start with; a number follows.
+        level: the level of their headings, 2 for ``<h2>``.
     """
     elements = []
     for number, section in enumerate(sections, 1):
-        own_name = f"{name}-{number}"
+        section_id = f"{id_prefix}-{number}"
         title = html.escape(section.title)
-        heading = f'<h{level} id="{own_name}-title">{title}</h{level}>'
-        body = section.body(own_name, level)
-        opening = f'<section id="{own_name}" aria-labelledby="{own_name}-title">'
+        heading = f'<h{level} id="{section_id}-title">{title}</h{level}>'
+        body = section.body(section_id, level)
+        opening = f'<section id="{section_id}" aria-labelledby="{section_id}-title">'
         elements.append(f"{opening}\n{heading}\n{body}\n</section>")
     return "\n".join(elements)
 
 
 def _preformatted(text: str) -> str:
+    """Return the HTML of a text that keeps its line ends and spaces, such as a command."""
     return f"<pre><code>{html.escape(text)}</code></pre>"
 
 
 def _heading_cell(column: Column) -> str:
+    """Return the HTML of the heading of a table's column."""
     words = ' class="words"' if column.words else ""
     high_first = " data-high-first" if column.high_first else ""
     title = html.escape(column.title or column.fields[0])
@@ -349,14 +378,19 @@ def _heading_cell(column: Column) -> str:
 
 
 def _body_cell(column: Column, cell: Cell) -> str:
-    """Return a cell; its key is what it is sorted by, and one without a key comes last."""
+    """Return the HTML of a cell of a table.
+
+    Its attribute ``data-key`` is the value by which a click on the heading sorts rows; rows without
+    one come last.
+    """
     attributes = ""
     if column.words:
-        long = " long" if len(cell.text) > _LONG_TEXT else ""
-        attributes += f' class="words{long}"'
-    key = cell.values[0]
-    if not is_missing(key):
-        attributes += f' data-key="{html.escape(str(key))}"'
+        is_long = len(cell.text) > _LONG_TEXT
+        classes = "words long" if is_long else "words"
+        attributes += f' class="{classes}"'
+    sort_key = cell.values[0]
+    if not is_missing(sort_key):
+        attributes += f' data-key="{html.escape(str(sort_key))}"'
     text = html.escape(cell.text)
     if cell.style == "bold":
         text = f"<strong>{text}</strong>"
@@ -366,16 +400,24 @@ def _body_cell(column: Column, cell: Cell) -> str:
 
 
 def _plain_figure(figure: Any) -> dict[str, Any]:
-    """Return data and layout alone: the page has its own colours for background, text and grid."""
-    plain: Any = json.loads(figure.to_json()) if hasattr(figure, "to_json") else figure
-    if not isinstance(plain, Mapping) or "data" not in plain:
+    """Return the data and the layout of a Plotly figure as plain values, without its template.
+
+    The template has colours for background, text and grid; the page has its own.
+
+    Args:
+        figure: a Plotly figure, or a dictionary with its ``data`` and ``layout``.
+    """
+    plain_figure: Any = figure
+    if hasattr(figure, "to_json"):
+        plain_figure = json.loads(figure.to_json())
+    if not isinstance(plain_figure, Mapping) or "data" not in plain_figure:
         raise DataError(
             f"figure: found {type(figure).__name__};"
             " expected a Plotly figure, or its data and layout"
         )
-    layout = dict(plain.get("layout", {}))
+    layout = dict(plain_figure.get("layout", {}))
     layout.pop("template", None)
-    return {"data": plain["data"], "layout": layout}
+    return {"data": plain_figure["data"], "layout": layout}
 
 
 def data_script(name: str, value: Any) -> str:
@@ -476,12 +518,13 @@ def system_styles(names: Sequence[str]) -> dict[str, SystemStyle]:
     """
     styles = {}
     for number, name in enumerate(names):
-        repetition, colour = divmod(number, len(LIGHT_COLOURS))
-        sign = colour + repetition
+        repetition, colour_index = divmod(number, len(LIGHT_COLOURS))
+        # Where colours repeat, dashes and shapes are shifted by one.
+        shape_index = colour_index + repetition
         styles[name] = SystemStyle(
-            colour=LIGHT_COLOURS[colour],
-            dash=DASHES[sign % len(DASHES)],
-            symbol=SYMBOLS[sign % len(SYMBOLS)],
+            colour=LIGHT_COLOURS[colour_index],
+            dash=DASHES[shape_index % len(DASHES)],
+            symbol=SYMBOLS[shape_index % len(SYMBOLS)],
         )
     return styles
 

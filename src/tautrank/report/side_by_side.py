@@ -37,12 +37,15 @@ class Rankings(Section):
     content: dict[str, Any]
 
     def body(self, name: str, level: int) -> str:
-        """Return the place of the rankings, and their data."""
-        return (
-            f'<div class="rankings" data-rankings="{name}-rankings"></div>\n'
-            "<noscript><p>The rankings are drawn by JavaScript, which is switched off here.</p></noscript>\n"
-            + data_script(f"{name}-rankings", self.content)
+        """Return the HTML of an empty box, which the program of the page fills with two columns of
+        documents, and a script element with their data as JSON.
+        """
+        box = f'<div class="rankings" data-rankings="{name}-rankings"></div>\n'
+        without_scripts = (
+            "<noscript><p>The rankings are drawn by JavaScript, which is switched off here.</p>"
+            "</noscript>\n"
         )
+        return box + without_scripts + data_script(f"{name}-rankings", self.content)
 
     def scripts(self) -> tuple[str, ...]:
         """Return the program that draws them."""
@@ -80,14 +83,15 @@ def side_by_side(
     if len(set(names)) != 2 or len(names) != 2 or "" in names:
         raise OptionError(f"names: found {list(names)}; expected two names that differ")
     documents = whole("documents", documents, least=1)
-    bound = _Comparison.of((a, b), names, checked_data("data", data), read_metric(metric))
-    queries = bound.largest_changes(_MOST_QUERIES)
-    answer, *details = _summary(bound, n_shown=queries.size)
+    data = checked_data("data", data)
+    comparison = _Comparison.of((a, b), names, data, read_metric(metric))
+    queries = comparison.largest_changes(_MOST_QUERIES)
+    answer, *details = _summary(comparison, n_shown=queries.size)
 
     sections: list[Section] = []
     if details:
         sections.append(Text("How sure is this?", details))
-    content = _content(bound, (a, b), queries, documents)
+    content = _content(comparison, (a, b), queries, documents)
     sections.append(Rankings("Query by query", content))
     return Page(f"{names[0]} and {names[1]} side by side", sections, lead=answer)
 
@@ -114,12 +118,21 @@ class _Comparison:
     def of(
         cls, rankings: Sequence[Any], names: Sequence[str], data: RankingData, metric: Metric
     ) -> _Comparison:
-        """Score the documents by both rankings, and judge each query."""
-        scores, values = [], []
+        """Score all documents by two rankings, and compute the metric of each query under both.
+
+        Args:
+            rankings: two rankers, or arrays with the scores of all documents.
+            names: what the two are called.
+            data: the queries, with labels.
+            metric: what a query gains or loses by.
+        """
+        scores_of_rankings = []
+        values_of_rankings = []
         for ranking, name in zip(rankings, names, strict=True):
-            scores.append(_scores(ranking, data, name))
-            values.append(metric.per_query(scores[-1], data.labels, data.offsets))
-        comparison = cls(names, data, metric, scores, np.array(values))
+            scores = _scores(ranking, data, name)
+            scores_of_rankings.append(scores)
+            values_of_rankings.append(metric.per_query(scores, data.labels, data.offsets))
+        comparison = cls(names, data, metric, scores_of_rankings, np.array(values_of_rankings))
         if not comparison.judged.size:
             raise DataError(f"data: found no query that {metric} can judge; expected labels")
         return comparison
@@ -133,18 +146,23 @@ class _Comparison:
 
     @property
     def judged(self) -> I64:
-        """The queries that the metric does not skip."""
+        """The indices of the queries that the metric does not skip."""
         return np.flatnonzero(~np.isnan(self.gains))
 
     def largest_changes(self, most: int) -> I64:
-        """Return the queries whose value changed most, in the order of the data."""
+        """Return the indices of the ``most`` queries whose metric differs most between the two
+        rankings, in the order of the data.
+        """
         changes = np.abs(self.gains[self.judged])
-        by_change = np.argsort(-changes, kind="stable")
-        return np.sort(self.judged[by_change[:most]])
+        largest_first = np.argsort(-changes, kind="stable")
+        most_changed = self.judged[largest_first[:most]]
+        return np.sort(most_changed)
 
 
 def _scores(ranking: Any, data: RankingData, name: str) -> F64:
-    """Return the scores of all documents by a ranker, or as they are given."""
+    """Return the scores of all documents: those that a ranker predicts, or the given array after a
+    check of its shape and for NaN.
+    """
     if isinstance(ranking, Ranker):
         scores: F64 = ranking.predict(data)
     else:
@@ -161,16 +179,17 @@ def _scores(ranking: Any, data: RankingData, name: str) -> F64:
 
 
 def _summary(comparison: _Comparison, n_shown: int) -> list[str]:
-    """Return which ranking is better, and how sure that is.
+    """Return sentences about which of two rankings is better, and how sure that is.
 
     Args:
         comparison: the two rankings.
         n_shown: how many queries the page has.
     """
-    metric, judged = comparison.metric, comparison.judged
-    sentences = [_answer(comparison)]
+    metric = comparison.metric
+    judged = comparison.judged
+    sentences = [_difference_sentence(comparison)]
     if judged.size > 1:
-        sentences.append(_certainty(comparison.values[:, judged]))
+        sentences.append(_certainty_sentences(comparison.values[:, judged]))
     n_skipped = comparison.data.n_queries - judged.size
     if n_skipped:
         sentences.append(f"Left out: {counted(n_skipped, 'query')} that {metric} skips.")
@@ -179,25 +198,37 @@ def _summary(comparison: _Comparison, n_shown: int) -> list[str]:
     return sentences
 
 
-def _answer(comparison: _Comparison) -> str:
-    """Return by how much the second ranking is above the first, and on how many queries."""
+def _difference_sentence(comparison: _Comparison) -> str:
+    """Return a sentence about the mean difference of the metric between two rankings, with the
+    numbers of queries on which the second one is better, worse and equal.
+    """
     gains = comparison.gains[comparison.judged]
-    mean = float(gains.mean())
-    n_better, n_worse = int(np.sum(gains > 0)), int(np.sum(gains < 0))
+    mean_gain = float(gains.mean())
+    n_better = int(np.sum(gains > 0))
+    n_worse = int(np.sum(gains < 0))
     n_equal = gains.size - n_better - n_worse
     counts = f"{n_better} better, {n_worse} worse, {n_equal} as before"
+
     first, second = comparison.names
-    over = f"over {counted(gains.size, 'query')}"
-    if mean == 0:
-        return f"{second} is level with {first} in {comparison.metric} {over}: {counts}."
-    direction = "above" if mean > 0 else "below"
-    by = f"by {abs(mean):.4f} {comparison.metric} on average {over}"
-    return f"{second} is {direction} {first} {by}: {counts}."
+    over_queries = f"over {counted(gains.size, 'query')}"
+    if mean_gain == 0:
+        return f"{second} is level with {first} in {comparison.metric} {over_queries}: {counts}."
+    direction = "above" if mean_gain > 0 else "below"
+    amount = f"by {abs(mean_gain):.4f} {comparison.metric} on average {over_queries}"
+    return f"{second} is {direction} {first} {amount}: {counts}."
 
 
-def _certainty(values: F64) -> str:
-    """Return the confidence interval of the difference, and what it is about."""
-    test = systems_test(values[:, np.newaxis, :])
+def _certainty_sentences(values: F64) -> str:
+    """Return sentences with the 95 % confidence interval and the p-value of the difference between
+    two rankings.
+
+    Args:
+        values: the metric, ``[rankings, queries]``, without NaN.
+    """
+    # The test takes values of [systems, trials, queries]: here there is one trial. Its results are
+    # matrices over pairs of systems.
+    values_of_one_trial = values[:, np.newaxis, :]
+    test = systems_test(values_of_one_trial)
     low, high = sorted((test.low[1, 0], test.high[1, 0]))
     p_value = test.p_values[1, 0]
     return (
@@ -212,60 +243,73 @@ def _certainty(values: F64) -> str:
 def _content(
     comparison: _Comparison, rankings: Sequence[Any], queries: I64, n_documents: int
 ) -> dict[str, Any]:
-    """Return the first documents of both rankings in some queries, as the page's program reads
-    them.
+    """Return the top documents of two rankings in some queries as JSON values, for the program of
+    the page.
+
+    A document is a list: its id, its label, its rank in either ranking, and the features that weigh
+    most in its score for each ranking that is a model.
 
     Args:
         comparison: the two rankings.
         rankings: the same as the user gave them; rankers explain their scores.
-        queries: the queries.
+        queries: the indices of the queries.
         n_documents: how many of the first documents of each ranking are shown.
     """
     data = comparison.data.subset(queries)
     ranks = _ranks(comparison, data, queries)
-    is_shown = ranks.min(axis=0) <= n_documents
-    explained = [_reasons(ranking, data, is_shown) for ranking in rankings]
-    explained = [reasons for reasons in explained if reasons.features]
+    best_ranks = ranks.min(axis=0)
+    is_shown = best_ranks <= n_documents
+    reasons_of_rankings = [_explain(ranking, data, is_shown) for ranking in rankings]
+    reasons_of_models = [reasons for reasons in reasons_of_rankings if reasons.features]
 
-    ids = data.doc_ids
-    if ids is None:
-        ids = ranks_in(data.offsets) - 1
+    document_ids = data.doc_ids
+    if document_ids is None:
+        document_ids = ranks_in(data.offsets) - 1  # the index of the document in its query
+
+    def document_values(row: int) -> list[Any]:
+        top_features = [reasons.by_document[row] for reasons in reasons_of_models]
+        label = float(data.labels[row])
+        return [str(document_ids[row]), label, *ranks[:, row].tolist(), *top_features]
+
     gains = comparison.gains
     entries = []
     for number, query in enumerate(queries):
         begin, end = data.offsets[number], data.offsets[number + 1]
-        documents = []
-        for row in np.flatnonzero(is_shown[begin:end]) + begin:
-            reasons = [of_ranker.by_document[row] for of_ranker in explained]
-            document = [str(ids[row]), float(data.labels[row]), *ranks[:, row].tolist()]
-            documents.append([*document, *reasons])
-        values = comparison.values[:, query].tolist()
+        shown_rows = np.flatnonzero(is_shown[begin:end]) + begin
+        metric_values = comparison.values[:, query].tolist()
         entries.append(
             {
                 "qid": str(data.qids[number]),
-                "values": [round(value, 4) for value in values],
+                "values": [round(value, 4) for value in metric_values],
                 "gain": round(float(gains[query]), 4),
                 "size": int(data.sizes[number]),
-                "documents": documents,
+                "documents": [document_values(row) for row in shown_rows],
             }
         )
     return {
         "names": list(comparison.names),
         "metric": str(comparison.metric),
-        "features": explained[0].features if explained else [],
+        "features": reasons_of_models[0].features if reasons_of_models else [],
         "queries": entries,
     }
 
 
 def _ranks(comparison: _Comparison, data: RankingData, queries: I64) -> I64:
-    """Return the ranks of the documents of some queries, ``[rankings, documents]``; documents of
-    equal scores as metrics rank them by default.
+    """Return the ranks of the documents of some queries in two rankings, counted from 1 in each
+    query, as an array ``[rankings, documents]``.
+
+    Documents of equal scores are ranked as metrics rank them by default.
+
+    Args:
+        comparison: the rankings of all queries.
+        data: the selected queries alone.
+        queries: the indices of the selected queries.
     """
-    rows = np.isin(query_of(comparison.data.offsets), queries)
+    is_selected = np.isin(query_of(comparison.data.offsets), queries)
     ranks = np.empty((2, data.n_documents), dtype=np.int64)
-    for of_ranking, scores in zip(ranks, comparison.scores, strict=True):
-        best_first = rank_order(scores[rows], data.labels, data.offsets)
-        of_ranking[best_first] = ranks_in(data.offsets)
+    for index, scores in enumerate(comparison.scores):
+        best_first = rank_order(scores[is_selected], data.labels, data.offsets)
+        ranks[index, best_first] = ranks_in(data.offsets)
     return ranks
 
 
@@ -282,17 +326,25 @@ class _Reasons(NamedTuple):
     by_document: list[list[float]]
 
 
-def _reasons(ranking: Any, data: RankingData, is_shown: Bools) -> _Reasons:
-    """Return the reasons for the scores of the documents that are shown."""
+def _explain(ranking: Any, data: RankingData, is_shown: Bools) -> _Reasons:
+    """Return the features that contribute most to the scores of documents, by a ranker; nothing for
+    scores that come without a model.
+
+    Args:
+        ranking: a ranker, or an array of scores.
+        data: the documents.
+        is_shown: whether to explain each document; the others get an empty list.
+    """
     if not isinstance(ranking, Ranker):
         return _Reasons([], [])
     explanation = ranking.explain(data)
-    by_document: list[list[float]] = [[] for _ in range(data.n_documents)]
+    reasons_by_document: list[list[float]] = [[] for _ in range(data.n_documents)]
     for row in np.flatnonzero(is_shown):
         contributions = explanation.contributions[row]
         largest_first = np.argsort(-np.abs(contributions), kind="stable")
         for column in largest_first[:_MOST_REASONS]:
-            amount = float(f"{contributions[column]:.3g}")
-            if contributions[column]:
-                by_document[row] += [int(column), amount]
-    return _Reasons(list(explanation.features), by_document)
+            contribution = contributions[column]
+            if contribution:
+                three_digits = float(f"{contribution:.3g}")
+                reasons_by_document[row] += [int(column), three_digits]
+    return _Reasons(list(explanation.features), reasons_by_document)
