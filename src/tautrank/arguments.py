@@ -74,8 +74,10 @@ def real(
     tautrank.errors.OptionError: sigma: found 0; expected a number above 0
     """
     number = _real_or_nan(value)
+    # Comparisons with NaN are false, so what is no number is refused as well.
     is_inside = least <= number <= most and math.isfinite(number)
-    if not is_inside or (above and number == least):
+    is_excluded_end = above and number == least
+    if not is_inside or is_excluded_end:
         limits = f"above {least:g}" if above else f"of at least {least:g}"
         if math.isfinite(most):
             limits += f" and at most {most:g}"
@@ -175,16 +177,18 @@ def check_fields(instance: Any) -> None:
 
 @functools.cache
 def _checked_fields(cls: type) -> dict[str, Any]:
-    """Return the checked fields of a class as first declared: a subclass that changes a default
-    keeps the check.
+    """Return the fields of a dataclass whose values are to be checked, by name.
+
+    Where a subclass redeclares a field without a check, for another default, the field of its base
+    class counts, so that the check stays.
     """
-    checked = {}
-    for ancestor in reversed(cls.__mro__):
-        fields = vars(ancestor).get("__dataclass_fields__", {})
+    field_by_name = {}
+    for base_or_class in reversed(cls.__mro__):
+        fields = vars(base_or_class).get("__dataclass_fields__", {})
         for name, field in fields.items():
             if "check" in field.metadata:
-                checked[name] = field
-    return checked
+                field_by_name[name] = field
+    return field_by_name
 
 
 def job_count(n_jobs: int | None) -> int:
@@ -227,31 +231,44 @@ def processor_quota(root: str = "/") -> float:
     """
     quotas = [math.inf]
     with contextlib.suppress(OSError, ValueError):  # not Linux, or not as its documentation says
-        for line in Path(root, "proc/self/cgroup").read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
+        group_lines = Path(root, "proc/self/cgroup").read_text().splitlines()
+        for line in group_lines:
+            # Such as "4:cpu,cpuacct:/user" in version 1, and "0::/user" in version 2.
+            _hierarchy, controllers, path = line.split(":", 2)
             is_first_version = bool(controllers)
             if is_first_version and "cpu" not in controllers.split(","):
                 continue
-            base = Path(root, "sys/fs/cgroup", controllers)
-            for group in _groups_above(base, path):
-                quotas.append(_quota_of_group(group, is_first_version))
+            mount_folder = Path(root, "sys/fs/cgroup", controllers)
+            for group_folder in _group_and_ancestors(mount_folder, path):
+                quotas.append(_quota_of_group(group_folder, is_first_version))
     return min(quotas)
 
 
-def _groups_above(base: Path, path: str) -> list[Path]:
-    """Return the folders of a control group and of those above it, which bind it as well; a
-    container may not see its own, which is then the root.
+def _group_and_ancestors(mount_folder: Path, path: str) -> list[Path]:
+    """Return the folders of a control group and of all groups above it, whose limits bind it too.
+
+    In a container the folder of its own group may not exist; its limits are then those of the root.
+
+    Args:
+        mount_folder: the folder of the root group.
+        path: the path of the group below the root, such as ``"/user/session"``.
     """
     names = Path(path).parts[1:]
-    return [base.joinpath(*names[:depth]) for depth in range(len(names) + 1)]
+    folders = []
+    for depth in range(len(names) + 1):
+        folders.append(mount_folder.joinpath(*names[:depth]))
+    return folders
 
 
 def _quota_of_group(group: Path, is_first_version: bool) -> float:
-    """Return how many processors' time a control group may use; infinite without a limit.
+    """Return how many processors' time a Linux control group may use; infinite without a limit.
+
+    The limit is a quota of microseconds of processor time in each period. Version 1 has the two
+    numbers in two files, version 2 in one.
 
     Args:
-        group: its folder.
-        is_first_version: whether the group is of the first version of control groups.
+        group: the folder of the group.
+        is_first_version: whether the group is of version 1 of control groups.
     """
     names = ["cpu.max"]
     if is_first_version:
@@ -259,13 +276,14 @@ def _quota_of_group(group: Path, is_first_version: bool) -> float:
     files = [group / name for name in names]
     if not all(file.exists() for file in files):
         return math.inf
-    words = [file.read_text() for file in files]
-    quota, period = " ".join(words).split()
-    if quota in ("max", "-1"):
-        return math.inf
-    return int(quota) / int(period)
+    texts = [file.read_text() for file in files]
+    quota, period = " ".join(texts).split()
+    is_unlimited = quota in ("max", "-1")
+    return math.inf if is_unlimited else int(quota) / int(period)
 
 
 def _text(value: object) -> str:
-    """Write a value as one would type it; NumPy's numbers without the name of their type."""
-    return repr(value.item() if isinstance(value, np.generic) else value)
+    """Return a value as one would type it; NumPy's numbers without the name of their type."""
+    if isinstance(value, np.generic):
+        return repr(value.item())
+    return repr(value)

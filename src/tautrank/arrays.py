@@ -32,6 +32,8 @@ FINITE_OR_MISSING = "a finite number, or -inf for a document not retrieved"
 _NOT_NEGATIVE = "a finite number of at least 0"
 # Integers up to here are exact in a float64.
 _LARGEST_EXACT_INTEGER = 2**53
+# NumPy's letters for the types of truth values, integers, unsigned integers and floats.
+_KINDS_OF_NUMBERS = "biuf"
 
 
 def dense(X: Any) -> Array:
@@ -63,7 +65,8 @@ def check_labels(labels: ArrayLike, offsets: I64 | None = None) -> Numbers:
 
 
 def check_offsets(offsets: ArrayLike, n: int) -> I64:
-    """Return offsets as int64.
+    """Return offsets, which say where each query's documents begin, as int64; raise a `DataError`
+    about offsets that cannot be.
 
     Args:
         offsets: integers from 0 to ``n`` that never fall.
@@ -77,29 +80,33 @@ def check_offsets(offsets: ArrayLike, n: int) -> I64:
     tautrank.errors.DataError: offsets: found 2 first; expected 0 (these look like the sizes of the
     lists: offsets are their running sum, from 0)
     """
-    ends = _flat("offsets", offsets, "one integer per query and one more")
-    if ends.size == 0:
+    checked = _flat("offsets", offsets, "one integer per query and one more")
+    if checked.size == 0:
         raise DataError("offsets: found no value; expected 0, then the end of every list")
-    if ends.dtype.kind not in "iu":
-        raise DataError(f"offsets: found values of type {ends.dtype}; expected integers")
-    ends = np.ascontiguousarray(ends, np.int64)
-    if ends[0] != 0:
+    is_integer = checked.dtype.kind in "iu"
+    if not is_integer:
+        raise DataError(f"offsets: found values of type {checked.dtype}; expected integers")
+
+    checked = np.ascontiguousarray(checked, np.int64)
+    if checked[0] != 0:
         hint = ""
-        if (ends >= 0).all() and int(ends.sum()) == n:
+        look_like_sizes = (checked >= 0).all() and int(checked.sum()) == n
+        if look_like_sizes:
             hint = (
                 " (these look like the sizes of the lists: offsets are their running sum, from 0)"
             )
-        raise DataError(f"offsets: found {ends[0]} first; expected 0{hint}")
-    falls = ends[1:] < ends[:-1]
+        raise DataError(f"offsets: found {checked[0]} first; expected 0{hint}")
+
+    falls = checked[1:] < checked[:-1]
     if falls.any():
         index = int(np.argmax(falls))
         raise DataError(
-            f"offsets[{index + 1}]: found {ends[index + 1]} after {ends[index]}; "
+            f"offsets[{index + 1}]: found {checked[index + 1]} after {checked[index]}; "
             "expected values that never fall"
         )
-    if ends[-1] != n:
-        raise DataError(f"offsets: found {ends[-1]} last; expected {n}, the number of documents")
-    return ends
+    if checked[-1] != n:
+        raise DataError(f"offsets: found {checked[-1]} last; expected {n}, the number of documents")
+    return checked
 
 
 def check_scores(scores: ArrayLike, offsets: I64, adjacent: bool = True) -> Floats:
@@ -207,7 +214,14 @@ def numbers(name: str, values: ArrayLike, each: str = "document", size: int | No
 def flat_numbers(
     name: str, values: ArrayLike, each: str = "document", size: int | None = None
 ) -> Array:
-    """Return values as a flat array of the numbers' own type; the arguments are those of `numbers`.
+    """Return values as a one-dimensional array that keeps their type of numbers; raise a
+    `DataError` about other types, other shapes and a wrong number of values.
+
+    Args:
+        name: the argument's name, for the error.
+        values: the argument.
+        each: what has one number: "document", "query".
+        size: how many values there should be; None for any number.
 
     >>> flat_numbers("scores", [1, 2], size=3)
     Traceback (most recent call last):
@@ -216,7 +230,7 @@ def flat_numbers(
     array = _flat(name, values, f"one number per {each}")
     if array.size == 0:
         array = np.zeros(0)
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind not in _KINDS_OF_NUMBERS:
         raise DataError(
             f"{name}: found values of type {array.dtype}; expected numbers, one per {each}"
         )
@@ -307,8 +321,9 @@ def naming_queries(offsets: I64) -> Iterator[None]:
         match = re.fullmatch(r"labels\[(\d+)\](: .*)", str(error), re.DOTALL)
         if match is None:
             raise
-        place, problem = spot("labels", int(match[1]), offsets), match[2]
-        raise DataError(f"{place}{problem}") from None
+        index, problem = int(match[1]), match[2]
+        label_with_query = spot("labels", index, offsets)
+        raise DataError(f"{label_with_query}{problem}") from None
 
 
 def _flat(name: str, values: ArrayLike, expected: str) -> Array:
@@ -327,26 +342,35 @@ def _flat(name: str, values: ArrayLike, expected: str) -> Array:
 def _check_from(
     name: str, array: Array, least: float, expected: str, offsets: I64 | None = None
 ) -> None:
-    """Raise an error about the first number that is below the least, infinite or NaN."""
+    """Raise a `DataError` about the first number that is less than ``least``, infinite or NaN.
+
+    Args:
+        name: the argument's name, for the error.
+        array: the numbers.
+        least: the smallest number allowed.
+        expected: what the numbers should be, for the error.
+        offsets: checked offsets of the lists, where the error can name a query.
+    """
     if array.size == 0:
         return
-    # Two reductions instead of a mask: NaN makes the comparison false, so every bad value is
-    # caught.
-    are_good = array.min() >= least and array.max() < np.inf
-    if not are_good:
-        good = (array >= least) & (array < np.inf)
-        check_each(name, array, good, expected, offsets)
+    # The smallest and the largest number are faster to find than a mask. With a NaN in the array
+    # both are NaN, and the comparisons are false.
+    are_all_good = array.min() >= least and array.max() < np.inf
+    if not are_all_good:
+        is_good = (array >= least) & (array < np.inf)
+        check_each(name, array, is_good, expected, offsets)
 
 
 def _as_floats(scores: Array) -> F64:
-    """Return integers or truth values as doubles that order them in the same way."""
+    """Return scores that are integers or truth values as float64 with the same order and ties."""
     if scores.size == 0 or scores.dtype.kind == "b":
         return scores.astype(np.float64)
-    largest = max(abs(int(scores.min())), abs(int(scores.max())))
-    if largest <= _LARGEST_EXACT_INTEGER:
+    largest_size = max(abs(int(scores.min())), abs(int(scores.max())))
+    if largest_size <= _LARGEST_EXACT_INTEGER:
         return scores.astype(np.float64)
-    # float64 would tie integers that differ, so their order stands in for them, 0 staying where it
-    # was.
-    distinct, codes = np.unique(scores, return_inverse=True)
-    n_below_one = np.count_nonzero(distinct <= 0)
-    return np.asarray(codes - n_below_one + 1, dtype=np.float64)
+
+    # float64 would round larger integers and so tie scores that differ. Their ranks stand in for
+    # them, shifted so that 0 and below stay at 0 and below.
+    distinct_scores, ranks = np.unique(scores, return_inverse=True)
+    n_not_positive = np.count_nonzero(distinct_scores <= 0)
+    return np.asarray(ranks - n_not_positive + 1, dtype=np.float64)

@@ -50,13 +50,18 @@ def unknown(kind: str, word: str, known: Iterable[str], aliases: Iterable[str] =
     """
     names = sorted(known)
     name_by_spelling = {name.lower(): name for name in (*aliases, *names)}
-    match = difflib.get_close_matches(word.lower(), name_by_spelling, n=1, cutoff=0.5)
-    hint = f"; did you mean '{name_by_spelling[match[0]]}'?" if match else ""
+    nearest_spellings = difflib.get_close_matches(word.lower(), name_by_spelling, n=1, cutoff=0.5)
+    hint = ""
+    if nearest_spellings:
+        nearest_name = name_by_spelling[nearest_spellings[0]]
+        hint = f"; did you mean '{nearest_name}'?"
     if len(names) <= _MOST_NAMED:
         return OptionError(f"unknown {kind} '{word}'{hint} (known: {', '.join(names)})")
-    close = difflib.get_close_matches(word.lower(), name_by_spelling, n=5, cutoff=0.3)
-    listed = ", ".join(name_by_spelling[spelling] for spelling in close) or "none"
-    return OptionError(f"unknown {kind} '{word}'{hint} (closest: {listed})")
+
+    close_spellings = difflib.get_close_matches(word.lower(), name_by_spelling, n=5, cutoff=0.3)
+    close_names = [name_by_spelling[spelling] for spelling in close_spellings]
+    listed_names = ", ".join(close_names) or "none"
+    return OptionError(f"unknown {kind} '{word}'{hint} (closest: {listed_names})")
 
 
 def refuse(problems: Sequence[str]) -> None:

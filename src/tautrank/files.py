@@ -59,9 +59,10 @@ def require_writable(path: PathLike) -> None:
     target = _behind_links(path)
     if _is_stream(path):
         return
-    with _in_a_sentence(target):
+    with _errors_naming(target):
         if target.is_dir():
             raise IsADirectoryError(0, "Is a directory")
+        # A file that can be made in the folder, and is removed at once, shows that it is writable.
         with tempfile.NamedTemporaryFile(
             dir=target.parent, prefix=f".{target.name}.", suffix=".part"
         ):
@@ -114,8 +115,8 @@ def atomic_write(path: PathLike, *, durable: bool = True) -> Iterator[BinaryIO]:
             yield stream
             stream.flush()
         return
-    with _in_a_sentence(target):
-        descriptor, temporary = tempfile.mkstemp(
+    with _errors_naming(target):
+        descriptor, temporary_path = tempfile.mkstemp(
             dir=target.parent, prefix=f".{target.name}.", suffix=".part"
         )
     try:
@@ -124,18 +125,18 @@ def atomic_write(path: PathLike, *, durable: bool = True) -> Iterator[BinaryIO]:
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-        _make_public(temporary)
-        with _in_a_sentence(target):
-            os.replace(temporary, target)
+        _make_public(temporary_path)
+        with _errors_naming(target):
+            os.replace(temporary_path, target)
     except BaseException:
         with suppress(OSError):
-            os.unlink(temporary)
+            os.unlink(temporary_path)
         raise
 
 
 def _make_public(path: str) -> None:
     """Give a file the permissions that a plain open() gives; mkstemp makes files private."""
-    umask = os.umask(0)
+    umask = os.umask(0)  # the only way to read it is to set it
     os.umask(umask)
     os.chmod(path, 0o666 & ~umask)
 
@@ -203,8 +204,10 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
 
 
 @contextmanager
-def _in_a_sentence(target: Path) -> Iterator[None]:
-    """Turn an error of the operating system into one that names the file."""
+def _errors_naming(target: Path) -> Iterator[None]:
+    """Turn an error of the operating system in this block into a `DataError` that names the file
+    that cannot be written.
+    """
     try:
         yield
     except OSError as error:

@@ -40,15 +40,18 @@ def or_nan(value: float | None) -> float:
 
 
 def declare(module: str) -> None:
-    """Let `to_json` and `from_json` know the dataclasses of a module, which are written with their
-    names.
+    """Register the dataclasses of a module, so that `to_json` writes and `from_json` reads their
+    instances; JSON has the name of the class with the fields.
 
     Args:
-        module: its name.
+        module: the name of the module, which calls this after its dataclasses.
     """
-    for cls in list(vars(sys.modules[module]).values()):
-        if isinstance(cls, type) and dataclasses.is_dataclass(cls) and cls.__module__ == module:
-            _CLASSES[cls.__name__] = cls
+    contents = list(vars(sys.modules[module]).values())
+    for value in contents:
+        is_dataclass = isinstance(value, type) and dataclasses.is_dataclass(value)
+        # A module also holds the classes that it imports.
+        if is_dataclass and value.__module__ == module:
+            _CLASSES[value.__name__] = value
 
 
 def stored_as(name: str) -> dict[str, str]:
@@ -97,7 +100,7 @@ def to_json(value: Any, name: str = "value") -> Any:
 
 
 def _stored_names(cls: type[Any]) -> dict[str, str]:
-    """Return what files call each field of a dataclass."""
+    """Return the names under which files store the fields of a dataclass, by name of the field."""
     fields = dataclasses.fields(cls)
     return {field.name: field.metadata.get(_STORED_NAME, field.name) for field in fields}
 

@@ -147,14 +147,17 @@ class Registry(dict[str, type[T]], Generic[T]):
 
 
 def _each_once(options: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return options by name, and refuse one that is given twice."""
-    values_by_option: dict[str, Any] = {}
+    """Return pairs of option and value as a dictionary; raise an `OptionError` about an option that
+    is there twice.
+    """
+    value_by_option: dict[str, Any] = {}
     for option, value in options:
-        if option in values_by_option:
-            first, second = write_value(values_by_option[option]), write_value(value)
+        if option in value_by_option:
+            first = write_value(value_by_option[option])
+            second = write_value(value)
             raise OptionError(f"{option}: given twice, as {first} and {second}; expected one value")
-        values_by_option[option] = value
-    return values_by_option
+        value_by_option[option] = value
+    return value_by_option
 
 
 def is_ours(cls: type[Any]) -> bool:
@@ -266,16 +269,17 @@ def changed_options(instance: Any) -> dict[str, object]:
 
 
 def _read_options(text: str, where: str) -> list[tuple[str, Any]]:
-    """Return the options written as ``name=value`` with commas between them.
+    """Return the options in a text such as ``"gain=linear, k=10"`` as pairs of name and value.
 
     Args:
-        text: what stands between the parentheses.
-        where: what errors call it.
+        text: what the user typed between parentheses.
+        where: what the options belong to, for errors.
     """
     options = []
     for item in split_at_commas(text):
-        name, _, value = item.partition("=")
-        name, value = name.strip(), value.strip()
+        name, _equals, value = item.partition("=")
+        name = name.strip()
+        value = value.strip()
         if not name.isidentifier() or not value:
             raise OptionError(f"{where}: found the option '{item}'; expected name=value")
         options.append((name, read_value(value)))

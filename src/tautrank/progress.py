@@ -76,14 +76,18 @@ class Lines:
         print(line, file=sys.stderr, flush=True)
 
     def _is_due(self, done: float, total: float) -> bool:
+        """Return whether to write a line: at equal steps of the work, and at its end."""
         if self._n_lines is None or done == total:
             return True
-        return done > 0 and done % max(1, total // self._n_lines) == 0
+        step = max(1, total // self._n_lines)
+        return done > 0 and done % step == 0
 
     def _seconds_left(self, done: float, total: float) -> float:
+        """Return about how many seconds the rest of the work takes, at the speed so far."""
         # What an earlier run has done took none of this time.
         done_now = done - (self._done_before or 0)
-        return (time.monotonic() - self._began) / done_now * (total - done)
+        seconds_per_unit = (time.monotonic() - self._began) / done_now
+        return seconds_per_unit * (total - done)
 
 
 class Bar:

@@ -125,8 +125,12 @@ class Table:
         columns = []
         for number, title in enumerate(titles):
             values = [row[number] for row in rows if number < len(row)]
-            columns.append(Column(title, words=all(isinstance(value, str) for value in values)))
-        cells = [tuple(Cell(_format_value(value), (value,)) for value in row) for row in rows]
+            are_texts = all(isinstance(value, str) for value in values)
+            columns.append(Column(title, words=are_texts))
+
+        cells = []
+        for row in rows:
+            cells.append(tuple(Cell(_format_value(value), (value,)) for value in row))
         return cls(tuple(columns), tuple(cells), note)
 
     @classmethod
@@ -142,8 +146,9 @@ class Table:
         loss,trees
         mse,120
         """
-        columns = tuple(column for column, _ in rows[0])
-        return cls(columns, tuple(tuple(cell for _, cell in row) for row in rows), note)
+        columns = tuple(column for column, _cell in rows[0])
+        cells = [tuple(cell for _column, cell in row) for row in rows]
+        return cls(columns, tuple(cells), note)
 
     def to_text(self, *, titles: bool = True) -> str:
         """Return the table in plain text, columns two spaces apart, without its note.
@@ -265,24 +270,39 @@ class Table:
         """Return the columns that every part of a table begins with, so that it says which rows it
         shows.
         """
-        n_words = 0
-        while n_words < len(self.columns) and self.columns[n_words].words:
-            n_words += 1
-        are_all_words = n_words == len(self.columns)
-        return list(range(n_words if n_words and not are_all_words else 1))
+        n_leading_words = 0
+        for column in self.columns:
+            if not column.words:
+                break
+            n_leading_words += 1
+        are_all_words = n_leading_words == len(self.columns)
+        if n_leading_words == 0 or are_all_words:
+            return [0]
+        return list(range(n_leading_words))
 
     def _bounds(self, number: int, room: int) -> _Bounds:
-        """Return the least and the full width of a column in a terminal."""
+        """Return the least width of a column in a terminal, with its text wrapped between words,
+        and its full width, without wrapping.
+
+        Numbers are not wrapped, headings are.
+
+        Args:
+            number: the index of the column.
+            room: the width of the terminal, in characters.
+        """
         column = self.columns[number]
         cells = [row[number] for row in self.rows]
         lines = "\n".join(cell.text + cell.marks for cell in cells).split("\n")
-        full = max(len(line) for line in [column.title, *lines])
-        breakable = [column.title, *lines] if column.words else [column.title]
-        longest_word = max(len(word) for text in breakable for word in [*text.split(), ""])
-        least = min(longest_word, room // 3)
+        all_lines = [column.title, *lines]
+        full_width = max(len(line) for line in all_lines)
+
+        wrapped_lines = all_lines if column.words else [column.title]
+        words = " ".join(wrapped_lines).split()
+        longest_word = max((len(word) for word in words), default=0)
+        least_width = min(longest_word, room // 3)
         if not column.words:
-            least = max(least, *(len(line) for line in lines))
-        return _Bounds(least, full)
+            least_width = max(least_width, *(len(line) for line in lines))
+        return _Bounds(least_width, full_width)
 
     def _rich(self, bounds: dict[int, _Bounds], room: int) -> rich.table.Table:
         """Lay out some of the columns, by number, in the room there is for all of them."""
@@ -317,11 +337,15 @@ class _Bounds(NamedTuple):
 
 
 def _widths(bounds: Sequence[_Bounds], room: int) -> list[int]:
-    """Return the widths of columns that fit: the widest are wrapped, to the same width where there
-    are several.
+    """Return widths of columns that fit a terminal: columns wider than a limit are wrapped to it,
+    and the limit is the largest one with which all columns fit.
+
+    Args:
+        bounds: the least and the full width of each column.
+        room: the number of characters for all columns together.
     """
-    widest = max(bound.full for bound in bounds)
-    for limit in range(widest, -1, -1):
+    widest_column = max(bound.full for bound in bounds)
+    for limit in range(widest_column, -1, -1):
         widths = [min(bound.full, max(bound.least, limit)) for bound in bounds]
         if sum(widths) <= room:
             break
@@ -346,9 +370,12 @@ def is_missing(value: Value) -> bool:
 
 
 def _format_value(value: Value) -> str:
+    """Return a value as text for a table: four decimals of a float, nothing for a missing value."""
     if is_missing(value):
         return ""
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return str(value)
 
 
 _SUPERSCRIPT = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖᵠʳˢᵗᵘᵛʷˣʸᶻ")
@@ -429,9 +456,20 @@ def mean_text(mean: Value, spread: Value) -> str:
     """
     if is_missing(mean):
         return "-"
-    return f"{mean:.4f}" + ("" if is_missing(spread) else _without_zero(f" ±{spread:.4f}", spread))
+    text = f"{mean:.4f}"
+    if not is_missing(spread):
+        text += _without_zero(f" ±{spread:.4f}", spread)
+    return text
 
 
 def _without_zero(text: str, value: Value) -> str:
-    """Drop the zero before the decimal point, which every share has."""
-    return "-" if is_missing(value) else re.sub(r"^( ±|[+-])?0\.", r"\1.", text)
+    """Return the text of a number without the zero before its decimal point, ".5" for "0.5"; a
+    hyphen for a missing value.
+
+    Args:
+        text: the number as text, perhaps after a sign or " ±".
+        value: the number.
+    """
+    if is_missing(value):
+        return "-"
+    return re.sub(r"^( ±|[+-])?0\.", r"\1.", text)
