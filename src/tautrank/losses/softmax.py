@@ -87,18 +87,18 @@ class SoftmaxLoss(Loss):
 
 
 class TargetParts(NamedTuple):
-    """What a target distribution is made of: ``t_i = e_i + z``, over the sum of the query.
+    """The target distribution of a query before it is normalised: ``t_i = e_i + z``.
 
     Both parts are in units of the query: its highest gain over that of the data, so that none
     overflows.
 
-    earned: ``e``, what the label of each document earns.
-    bare: ``z`` of each query, what a document without a label has.
+    label_gains: ``e``, what the label of each document adds to its target.
+    base_targets: ``z`` of each query, the target of a document with label 0.
     unit: the unit of each query.
     """
 
-    earned: F64
-    bare: F64
+    label_gains: F64
+    base_targets: F64
     unit: F64
 
 
@@ -133,11 +133,17 @@ class ListNet(SoftmaxLoss):
     target: str = field(default="linear", metadata=checked_by(choice, known=("linear", "softmax")))
 
     def _targets(self, lists: TrainingLists) -> TargetParts:
-        """Return the labels, or the powers ``e^y``."""
-        if self.target == "linear":
-            n_queries = lists.sizes.size
-            return TargetParts(lists.labels, bare=np.zeros(n_queries), unit=np.ones(n_queries))
-        return _powers_of_labels(lists, np.exp)
+        """Return the target of each document before it is normalised: its label ``y`` (linear
+        target), or ``e^y`` (softmax target).
+        """
+        if self.target == "softmax":
+            return _exponential_targets(lists, np.exp)
+        n_queries = lists.sizes.size
+        return TargetParts(
+            label_gains=lists.labels,
+            base_targets=np.zeros(n_queries),
+            unit=np.ones(n_queries),
+        )
 
 
 def _checked_gamma(gamma: Any) -> str | float:
@@ -187,20 +193,31 @@ class XENDCG(SoftmaxLoss):
         return super().is_random or self.gamma == "uniform"
 
     def _targets(self, lists: TrainingLists) -> TargetParts:
-        """Return the powers ``2^y``."""
-        return _powers_of_labels(lists, np.exp2)
+        """Return the target ``2^y`` of each document, before gamma is taken off and the targets
+        are normalised.
+        """
+        return _exponential_targets(lists, np.exp2)
 
 
-def _powers_of_labels(lists: TrainingLists, power: Callable[[F64], F64]) -> TargetParts:
-    """Return the powers of the labels: a document without a label has ``power(0)``, and a label
-    earns what its power lies above that.
+def _exponential_targets(lists: TrainingLists, power: Callable[[F64], F64]) -> TargetParts:
+    """Return the targets ``b^y`` of documents with labels ``y``, split into ``b^0``, the target of
+    label 0, and the gain of the label, ``b^y - b^0``.
+
+    The highest label of each query is taken off the exponents, which would overflow otherwise.
+
+    Args:
+        lists: labels, and where each query's documents begin.
+        power: the function ``b^y``.
     """
-    highest = query_maxima(lists.labels, lists.offsets)
-    bare = power(-highest)
-    below_highest = lists.labels - np.repeat(highest, lists.sizes)
-    earned = power(below_highest) - np.repeat(bare, lists.sizes)
-    unit = power(highest - highest.max(initial=0.0))
-    return TargetParts(earned, bare, unit)
+    highest_labels = query_maxima(lists.labels, lists.offsets)
+    base_targets = power(-highest_labels)
+
+    labels_below_highest = lists.labels - np.repeat(highest_labels, lists.sizes)
+    label_gains = power(labels_below_highest) - np.repeat(base_targets, lists.sizes)
+
+    highest_of_all = highest_labels.max(initial=0.0)
+    unit = power(highest_labels - highest_of_all)
+    return TargetParts(label_gains, base_targets, unit)
 
 
 class _SoftmaxObjective(Objective):
@@ -211,26 +228,44 @@ class _SoftmaxObjective(Objective):
     def __init__(self, loss: SoftmaxLoss, lists: TrainingLists, seed: int, threads: int) -> None:
         # A document costs about forty of the pairs that `balanced_ranges` counts in.
         super().__init__(loss, lists, seed, threads, costs=40.0 * lists.sizes.astype(np.float64))
-        earned, self._bare, self._unit = loss._targets(lists)
+        parts = loss._targets(lists)
+        self._base_targets = parts.base_targets
+        self._unit = parts.unit
+
+        gains_of_queries = self._unit * query_sums(parts.label_gains, lists.offsets)
         n_queries = max(1, lists.sizes.size)
-        sum_earned = float(np.sum(self._unit * query_sums(earned, lists.offsets)))
-        self._mean_earned = sum_earned / n_queries
-        self._earned = earned if lists.propensities is None else earned / lists.propensities
+        self._mean_gain_of_query = float(np.sum(gains_of_queries)) / n_queries
+
+        # Inverse propensity scoring: a click that is seldom seen counts for those that were not.
+        self._label_gains = parts.label_gains
+        if lists.propensities is not None:
+            self._label_gains = parts.label_gains / lists.propensities
 
     @functools.cached_property
     def _fixed_targets(self) -> tuple[F64, F64]:
-        """The target distributions where gamma is a number, and what they were divided by."""
+        """The target distribution over the documents of each query, for a gamma that is the same
+        number everywhere; and the sum of each query's targets before they were normalised.
+
+        The target of a document is the gain of its label plus ``1 - gamma`` times the target of
+        label 0. ListNet is the case ``gamma = 0``.
+        """
         gamma = self.loss.gamma if isinstance(self.loss, XENDCG) else 0.0
         assert isinstance(gamma, float)
-        bare = np.repeat(self._bare * (1.0 - gamma), self.lists.sizes)
-        targets = self._earned + bare
-        sums = query_sums(targets, self.lists.offsets)
-        divisors = np.where(sums > 0, sums, 1.0)
-        targets /= np.repeat(divisors, self.lists.sizes)
-        return targets, sums
+        base_targets = self._base_targets * (1.0 - gamma)
+        targets = self._label_gains + np.repeat(base_targets, self.lists.sizes)
+
+        target_sums = query_sums(targets, self.lists.offsets)
+        divisors = np.where(target_sums > 0, target_sums, 1.0)
+        normalised_targets = targets / np.repeat(divisors, self.lists.sizes)
+        return normalised_targets, target_sums
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
-        """Return gradient and hessian at noisy scores."""
+        """Return gradient and hessian of softmax cross entropy, one number each per document.
+
+        Args:
+            scores: one per document, noise included.
+            step: keys the random numbers of targets that are drawn.
+        """
         from tautrank.losses import _softmax_kernel as kernel
 
         codes = {"diagonal": kernel.DIAGONAL, "neumann": kernel.NEUMANN, "exact": kernel.EXACT}
@@ -244,58 +279,74 @@ class _SoftmaxObjective(Objective):
         return grad, hess
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
-        """Return the value of each query at the scores; targets are those of ``held``."""
+        """Return the cross entropy of each query.
+
+        Args:
+            scores: scores at which the loss is taken.
+            held: scores at which the targets are computed, and then held fixed.
+            step: keys the random numbers of targets that are drawn.
+        """
         from tautrank.losses._softmax_kernel import softmax_values
 
         targets, weights = self._targets(held, step)
         return self._filled_values(softmax_values, scores, targets, self.lists.offsets, weights)
 
     def _targets(self, scores: Floats, step: int) -> tuple[Floats, F64]:
-        """Return a new array of the target distributions, of the type of the scores, and the weight
-        of each query.
+        """Return the target distribution over the documents of each query, in a new array of the
+        type of the scores; and the weight of each query in the loss.
+
+        With propensities a query counts in proportion to the sum of its targets, which keeps the
+        loss of clicks unbiased.
         """
         gamma = self.loss.gamma if isinstance(self.loss, XENDCG) else 0.0
         if gamma == "uniform":
-            targets, sums = self._uniform_targets(scores, step)
+            targets, target_sums = self._uniform_targets(scores, step)
         elif gamma == "tight":
-            targets, sums = self._tight_targets(scores)
+            targets, target_sums = self._tight_targets(scores)
         else:
-            exact_targets, sums = self._fixed_targets
+            exact_targets, target_sums = self._fixed_targets
             targets = exact_targets.astype(scores.dtype)
 
         weights = self.lists.weights
         if self.lists.propensities is not None:
-            mean_earned = self._mean_earned or 1.0
-            weights = weights * (self._unit * sums / mean_earned)
+            mean_gain = self._mean_gain_of_query
+            if mean_gain == 0:
+                mean_gain = 1.0
+            weights = weights * (self._unit * target_sums / mean_gain)
         return targets, weights
 
     def _uniform_targets(self, scores: Floats, step: int) -> tuple[Floats, F64]:
-        """Return the targets with gammas drawn for a step, and what they were divided by."""
+        """Return the target distribution of each query for a gamma per document that is drawn
+        uniformly from [0, 1] at this step; and the sum of each query's targets before they were
+        normalised.
+        """
         from tautrank.losses._softmax_kernel import uniform_targets
 
-        targets, sums = np.zeros_like(scores), np.zeros(self.lists.sizes.size)
+        targets = np.zeros_like(scores)
+        target_sums = np.zeros(self.lists.sizes.size)
         seed = np.uint64(self.seed)
-        arguments = (self._earned, self._bare, self.lists.offsets, seed, step)
-        self._fill(uniform_targets, arguments, targets, sums)
-        return targets, sums
+        arguments = (self._label_gains, self._base_targets, self.lists.offsets, seed, step)
+        self._fill(uniform_targets, arguments, targets, target_sums)
+        return targets, target_sums
 
     def _tight_targets(self, scores: Floats) -> tuple[Floats, F64]:
-        """Return the targets with the gammas that minimise the loss, and what they were divided
-        by.
+        """Return the target distribution of each query for the gammas that minimise the loss at
+        these scores; and the sum of each query's targets before they were normalised.
         """
         from tautrank.losses._softmax_kernel import tight_targets
 
         lists = self.lists
-        targets, sums = np.zeros_like(scores), np.zeros(lists.sizes.size)
+        targets = np.zeros_like(scores)
+        target_sums = np.zeros(lists.sizes.size)
         exact_scores = scores.astype(np.float64, copy=False)
         arguments = (
-            self._earned,
-            self._bare,
+            self._label_gains,
+            self._base_targets,
             lists.offsets,
             exact_scores,
             lists.arrangement,
             self._ranks(exact_scores),
             np.where(lists.has_relevant, lists.weights, 0.0),
         )
-        self._fill(tight_targets, arguments, targets, sums)
-        return targets, sums
+        self._fill(tight_targets, arguments, targets, target_sums)
+        return targets, target_sums

@@ -197,16 +197,16 @@ def xe_ndcg_bound(
     ndcg = metric("ndcg", ties=ties).per_query(scores, lists)
     translated = ndcg + shift / ideal
 
-    # The terms of the proof are sums over documents in units of the sum of the targets.
+    # The terms of the proof are sums over documents, divided by the query's sum of targets.
     targets = gammas.gamma_targets(lists, gamma)
-    expected = gammas.log_expected_probability(scores, targets, lists.offsets)
-    total = query_sums(gain_values(lists.labels) + (1.0 - gamma), lists.offsets)
+    log_expected = gammas.log_expected_probability(scores, targets, lists.offsets)
+    target_sum = query_sums(gain_values(lists.labels) + (1.0 - gamma), lists.offsets)
     dcg_by_rank = metric("dcg", discount="reciprocal", ties=ties).per_query(scores, lists)
     dcg = metric("dcg", ties=ties).per_query(scores, lists)
     steps = {
-        "Jensen's inequality (13)": -expected,
-        "rho <= 1/rank (9)": negative_log((dcg_by_rank + shift) / total),
-        "log2(1 + rank) <= rank (11)": negative_log((dcg + shift) / total),
+        "Jensen's inequality (13)": -log_expected,
+        "rho <= 1/rank (9)": negative_log((dcg_by_rank + shift) / target_sum),
+        "log2(1 + rank) <= rank (11)": negative_log((dcg + shift) / target_sum),
     }
     return Bound(
         name=f"XE >= -log(NDCG + {shift_name})",
@@ -280,8 +280,17 @@ def softmax_ndcg_bound(
 
 
 def _listnet_bound(name: str, loss: Any, scores: F64, lists: Lists, values: F64) -> Bound:
-    """Compare the loss with ``-log`` of the values of a metric; ``-log sum phi rho`` is between
-    them.
+    """Return the bound ``loss >= -log(metric)`` for softmax cross entropy.
+
+    With ``phi`` the target distribution and ``rho`` the softmax of the scores, the proof passes
+    through ``-log sum_i phi_i rho_i`` (Jensen's inequality), which is kept as its step.
+
+    Args:
+        name: the inequality in words.
+        loss: a ``listnet`` loss.
+        scores: one per document.
+        lists: the labelled lists.
+        values: the metric of each query, NaN where the query is skipped.
     """
     targets = targets_of(loss, scores, lists)
     expected = gammas.log_expected_probability(scores, targets, lists.offsets)
@@ -309,9 +318,10 @@ def targets_of(loss: SoftmaxLoss, scores: ArrayLike, lists: Labelled) -> F64:
     objective = dataclasses.replace(loss, hessian="diagonal").bind(lists)
     gradient, _ = objective.gradients(scores)
     phi = np.exp(gammas.log_softmax(scores, lists.offsets)) - gradient
-    # What is left of rho - (rho - 0) is rounding.
+    # Where the target is 0, subtracting rho - 0 from rho leaves rounding.
     phi[phi < 1e-15] = 0.0
-    return np.where(has_relevant(lists)[lists.query], phi, 0.0)
+    is_in_relevant_query = has_relevant(lists)[lists.query]
+    return np.where(is_in_relevant_query, phi, 0.0)
 
 
 def ndcg_cost(scores: ArrayLike, lists: Labelled, **options: Any) -> F64:
@@ -385,22 +395,24 @@ def lambdaloss_bound(
     """
     lambdaloss: Any = losses.REGISTRY.make(loss)
     scores, lists = in_scope(lambdaloss, scores, lists, not_about_lambdaloss)
-    sums = _pair_sums(lambdaloss, scores, lists)
+    pair_sums = _sum_pairs(lambdaloss, scores, lists)
     constants: dict[str, F64] = {}
     if isinstance(lambdaloss, ARP_LOSSES):
         constants["C1"] = query_sums(lists.labels, lists.offsets)
     compares_labels = not lambdaloss.every_pair
     if compares_labels and not isinstance(lambdaloss, losses.RankNet):
-        constants["C2"] = sums.of_equal_labels
-        constants["C3"] = sums.of_smaller_weights
+        constants["C2"] = pair_sums.of_equal_labels
+        constants["C3"] = pair_sums.of_smaller_weights
     total_of_constants = sum(constants.values(), start=np.zeros(lists.n_queries))
 
-    cost_name, cost = _bounded_cost(lambdaloss, scores, lists, sums, ties)
+    cost_name, cost = _cost_below(lambdaloss, scores, lists, pair_sums, ties)
+    upper_name = " + ".join([lambdaloss.name, *constants])
+    zero_one_loss = pair_sums.out_of_order
     return Bound(
-        name=f"{' + '.join([lambdaloss.name, *constants])} >= {cost_name}",
+        name=f"{upper_name} >= {cost_name}",
         upper=lambdaloss.bind(lists).values(scores) + total_of_constants,
         lower=np.where(has_relevant(lists), cost, np.nan),
-        steps={"0-1 loss <= logistic loss (12)": sums.out_of_order + total_of_constants},
+        steps={"0-1 loss <= logistic loss (12)": zero_one_loss + total_of_constants},
         constants=constants,
     )
 
@@ -443,13 +455,12 @@ def ndcg_cost_bound(
     lambdaloss: Any = losses.REGISTRY.make(loss)
     scores, lists = in_scope(lambdaloss, scores, lists, not_about_ndcg_cost)
     ndcg = NDCG(gain=lambdaloss.gain, discount=lambdaloss.discount, ties=ties)
+    zero_one_loss = _sum_pairs(lambdaloss, scores, lists).out_of_order
     return Bound(
         name=f"{lambdaloss.name} >= 1 - NDCG",
         upper=lambdaloss.bind(lists).values(scores),
         lower=1.0 - ndcg.per_query(scores, lists),
-        steps={
-            "0-1 loss <= logistic loss (12)": _pair_sums(lambdaloss, scores, lists).out_of_order
-        },
+        steps={"0-1 loss <= logistic loss (12)": zero_one_loss},
     )
 
 
@@ -470,16 +481,17 @@ def lambdarank_metric_bound(scores: ArrayLike, lists: Labelled, **options: Any) 
     LambdaRank's metric >= sum G - NDCG: 0.6309 >= 0.5 on average over 1 query, the smallest gap 0.1309; holds
     """
     scores, lists = check_scored_lists(scores, lists)
-    of_lambdarank = metric("lambdarank-metric", k=None, **options)
+    lambdarank_metric = metric("lambdarank-metric", k=None, **options)
     return Bound(
         name="LambdaRank's metric >= sum G - NDCG",
-        upper=of_lambdarank.per_query(scores, lists),
+        upper=lambdarank_metric.per_query(scores, lists),
         lower=ndcg_cost(scores, lists, **options),
     )
 
 
 class _PairSums(NamedTuple):
-    """Sums over the pairs of each query, where ``w_ij`` is the rank part of the loss's weight.
+    """Sums over the pairs of documents of each query, where ``w_ij`` is the part of the pair's
+    weight that depends on the ranks, and ``u_i`` the document's label or gain.
 
     Attributes:
         out_of_order: ``sum w_ij min(|u_i - u_j|, cap)`` over the pairs that are out of order.
@@ -494,64 +506,100 @@ class _PairSums(NamedTuple):
     of_smaller_weights: F64
 
 
-def _pair_sums(loss: LambdaLoss, scores: F64, lists: Lists) -> _PairSums:
-    """Return the sums over the pairs of each query that the proofs are about."""
+def _sum_pairs(loss: LambdaLoss, scores: F64, lists: Lists) -> _PairSums:
+    """Return, for each query, the 0-1 loss of a LambdaLoss (the weights of the pairs that are out
+    of order, added up) and the sums over pairs that its constants C2 and C3 are made of.
+
+    A loss over every pair has no such constants. For it a document counts once for each document
+    ranked above it, up to the cutoff, so its 0-1 loss needs no loop over pairs.
+    """
     objective = loss.bind(lists)
     assert isinstance(objective, _PairObjective)
-    ranks = objective._ranks(scores)
-    if loss.every_pair:
-        tables = objective._tables
-        n_above = np.minimum(ranks, objective._n_rows)
-        weights = tables.documents * tables.v[ranks] * n_above
-        zeros = np.zeros(lists.n_queries)
-        return _PairSums(query_sums(weights, lists.offsets), zeros, zeros)
-    return _sums_of_label_pairs(objective, ranks, lists)
+    ranks = objective._ranks(scores)  # from 0, so the number of documents above
+    if not loss.every_pair:
+        return _sum_pairs_of_labels(objective, ranks, lists)
+
+    tables = objective._tables
+    cutoff = objective._n_rows
+    n_documents_above = np.minimum(ranks, cutoff)
+    document_weights = tables.documents * tables.v[ranks]
+    zero_one_loss = query_sums(document_weights * n_documents_above, lists.offsets)
+    no_constant = np.zeros(lists.n_queries)
+    return _PairSums(
+        out_of_order=zero_one_loss,
+        of_equal_labels=no_constant,
+        of_smaller_weights=no_constant,
+    )
 
 
-def _sums_of_label_pairs(objective: _PairObjective, ranks: I32, lists: Lists) -> _PairSums:
-    """Return the sums for a loss over the pairs of different labels.
+def _sum_pairs_of_labels(objective: _PairObjective, ranks: I32, lists: Lists) -> _PairSums:
+    """Return sums over the pairs of documents of each query, for a loss over the pairs of
+    different labels.
+
+    Document ``i`` is ranked above ``j`` in each pair; ``w`` is the part of the pair's weight that
+    depends on the two ranks, ``u`` the part that depends on a document, its label or gain.
 
     Args:
         objective: the loss, bound to the lists; its arrays are in the order of its arrangement.
-        ranks: 0-based ranks in that order.
+        ranks: ranks from 0, in that order.
         lists: the lists.
     """
-    order = np.lexsort((ranks, lists.query))
-    rank = ranks[order]
-    level = objective._levels[order]
-    u, v, gap = objective._tables
-    u = u[order]
+    by_rank = np.lexsort((ranks, lists.query))
+    rank = ranks[by_rank]
+    label_level = objective._levels[by_rank]
+    tables = objective._tables
+    u = tables.documents[by_rank]
+    cutoff = objective._n_rows
+
     sums = _PairSums(*np.zeros((3, lists.n_queries)))
-    for i, j in document_pairs(lists.offsets):
-        counts = rank[i] < objective._n_rows
-        i, j = i[counts], j[counts]
-        r_i, r_j = rank[i], rank[j]
-        w = v[r_i] - v[r_j] + gap[r_j - r_i + 2]
+    for above, below in document_pairs(lists.offsets):
+        is_within_cutoff = rank[above] < cutoff
+        i = above[is_within_cutoff]
+        j = below[is_within_cutoff]
         query = lists.query[i]
-        distance = np.minimum(u[j] - u[i], objective.loss._cap)
-        is_wrong = level[i] < level[j]
-        np.add.at(sums.out_of_order, query, np.where(is_wrong, distance, 0.0) * w)
-        is_equal = level[i] == level[j]
+        # In the table the weight of the distance d is entry d + 2.
+        weight_by_distance = tables.gap[rank[j] - rank[i] + 2]
+        w = tables.v[rank[i]] - tables.v[rank[j]] + weight_by_distance
+
+        is_out_of_order = label_level[i] < label_level[j]
+        difference = np.minimum(u[j] - u[i], objective.loss._cap)
+        np.add.at(sums.out_of_order, query, np.where(is_out_of_order, difference, 0.0) * w)
+
+        is_equal = label_level[i] == label_level[j]
         np.add.at(sums.of_equal_labels, query, np.where(is_equal, u[j], 0.0) * w)
+
         smaller = np.minimum(u[i], u[j])
         np.add.at(sums.of_smaller_weights, query, np.where(is_equal, 0.0, smaller) * w)
     return sums
 
 
-def _bounded_cost(
-    loss: Any, scores: F64, lists: Lists, sums: _PairSums, ties: str
+def _cost_below(
+    loss: Any, scores: F64, lists: Lists, pair_sums: _PairSums, ties: str
 ) -> tuple[str, F64]:
-    """Return the name of the cost that the loss bounds, and its values."""
+    """Return the ranking cost that a LambdaLoss (plus its constants) is never below: its name, and
+    its value for each query.
+
+    Args:
+        loss: a member of the LambdaLoss family.
+        scores: one per document.
+        lists: the labelled lists.
+        pair_sums: sums over the pairs of each query; RankNet's cost is one of them.
+        ties: tie policy of the metric that the cost is made of.
+    """
     if isinstance(loss, losses.RankNet):
-        return "pairs out of order", sums.out_of_order
+        return "pairs out of order", pair_sums.out_of_order
     if isinstance(loss, ARP_LOSSES):
         arp = metric("arp", k=loss.k, ties=ties)
-        return str(dataclasses.replace(arp, ties="worst")), arp.per_query(scores, lists)
+        name_without_ties = str(dataclasses.replace(arp, ties="worst"))
+        return name_without_ties, arp.per_query(scores, lists)
+
     options = {"gain": loss.gain, "discount": loss.discount, "ties": ties}
-    of_lambdarank = metric("lambdarank-metric", k=loss.k, **options).per_query(scores, lists)
+    lambdarank_metric = metric("lambdarank-metric", k=loss.k, **options)
+    lambdarank_cost = lambdarank_metric.per_query(scores, lists)
     if isinstance(loss, LambdaRank):
-        return "LambdaRank's metric", of_lambdarank
+        return "LambdaRank's metric", lambdarank_cost
+
     cost = ndcg_cost(scores, lists, **options)
     if isinstance(loss, losses.NDCGLoss2PP):
-        return "LambdaRank's metric + mu (sum G - NDCG)", of_lambdarank + loss.mu * cost
+        return "LambdaRank's metric + mu (sum G - NDCG)", lambdarank_cost + loss.mu * cost
     return "sum G - NDCG", cost

@@ -120,9 +120,9 @@ def smoothed_metric(
     draws = whole("draws", draws, 2)
     rng = np.random.default_rng(whole("seed", seed, 0, 2**64 - 1))
     # Whole numbers in the order of the scores, equal where scores are tied.
-    _, level = np.unique(scores, return_inverse=True)
+    level = np.unique(scores, return_inverse=True)[1]
 
-    ends = _ends_of_ties(smoothed, scores, lists)
+    unsmoothed = _measure_without_noise(smoothed, scores, lists)
     bound_metric = smoothed.bind(lists)
     labels = float_labels(lists)
     biases = []
@@ -132,33 +132,37 @@ def smoothed_metric(
         if sigma > 0:
             noisy = scores + sigma * noise
         else:
-            # In the limit the noise is squeezed, in its order, into less than the distance of two
-            # levels.
+            # In the limit noise orders tied documents only: squeezed into (-0.4, 0.4) it keeps its
+            # own order, and levels are 1 apart.
             squeezed = noise / (2.5 + 2.5 * np.abs(noise))
             noisy = level + squeezed
-        # Measured from a value near them, or their own, they keep their digits.
-        biases.append(bound_metric.per_query(noisy) - ends.worst)
+        # Differences from a value near them keep more digits than the values would.
+        biases.append(bound_metric.per_query(noisy) - unsmoothed.worst)
     mean_bias = np.mean(biases, axis=0)
     return Smoothed(
-        value=ends.worst + mean_bias,
+        value=unsmoothed.worst + mean_bias,
         standard_error=np.std(biases, axis=0, ddof=1) / np.sqrt(draws),
-        worst=ends.worst,
-        expected=ends.expected,
+        worst=unsmoothed.worst,
+        expected=unsmoothed.expected,
     )
 
 
-class _EndsOfTies(NamedTuple):
-    """A metric with ties at their worst and with their expected value, one number per query."""
+class _UnsmoothedValues(NamedTuple):
+    """A metric of each query with tied documents in their worst order, and its mean over their
+    orders.
+    """
 
     worst: F64
     expected: F64
 
 
-def _ends_of_ties(metric: Metric, scores: F64, lists: Lists) -> _EndsOfTies:
-    """Return a metric with ties at their worst and with their expected value."""
+def _measure_without_noise(metric: Metric, scores: F64, lists: Lists) -> _UnsmoothedValues:
+    """Return a metric of each query with tied documents in their worst order, and its mean over
+    their orders.
+    """
     worst = make_metric(metric, ties="worst").per_query(scores, lists)
     expected = make_metric(metric, ties="expected").per_query(scores, lists)
-    return _EndsOfTies(worst, expected)
+    return _UnsmoothedValues(worst, expected)
 
 
 def smoothing_limit(
@@ -216,53 +220,63 @@ def smoothing_limit(
     if isinstance(smoothed, DCG):
         norm = np.where(np.isnan(norm), np.nan, 1.0)
     value = dcg / norm
-    ends = _ends_of_ties(smoothed, scores, lists)
+    unsmoothed = _measure_without_noise(smoothed, scores, lists)
     return Smoothed(
         value=value,
         standard_error=np.where(np.isnan(value), np.nan, 0.0),
-        worst=ends.worst,
-        expected=ends.expected,
+        worst=unsmoothed.worst,
+        expected=unsmoothed.expected,
     )
 
 
 def _groups_of_ties(scores: F64, query: I64) -> Iterator[tuple[int, int]]:
-    """Yield the first place and the end of each group of documents of a query with equal scores.
+    """Yield where each group of tied documents begins and ends; a document without ties is a group
+    of its own.
 
     Args:
-        scores: in order.
+        scores: sorted inside each query, so that equal scores are neighbours.
         query: the query of each document.
     """
-    is_lower = np.diff(scores, prepend=np.nan) != 0
-    is_of_next_query = np.diff(query, prepend=-1) != 0
-    starts = np.flatnonzero(is_lower | is_of_next_query).tolist()
+    has_new_score = np.diff(scores, prepend=np.nan) != 0
+    is_in_new_query = np.diff(query, prepend=-1) != 0
+    starts = np.flatnonzero(has_new_score | is_in_new_query).tolist()
     return pairwise([*starts, scores.size])
 
 
 def _tied_discounts(labels: F64, discounts: F64, mu: float) -> F64:
-    """Return the expected discount of each of several tied documents, ordered by normal noise of
-    mean ``-mu y``.
+    """Return the expected discount of each document of one tie, when normal noise of mean ``-mu y``
+    orders its documents.
 
-    Given a document's own noise the others stand above it independently of each other, so its place
-    among them is a sum of independent trials; what is left is an integral over its own noise.
+    Take one document with label ``y`` and fix its noise ``t``. Another one with label ``y'`` stands
+    above it with probability ``Phi(-t - mu (y' - y))``, independently of the rest. Adding these one
+    by one gives the distribution of the document's place in the tie, and with it the expected
+    discount for this ``t``, whose mean over ``t`` is taken numerically.
+
+    Args:
+        labels: the labels of the tied documents.
+        discounts: the discounts from the first rank of the tie on.
+        mu: shift of the noise's mean per unit of the label.
     """
     from scipy.special import ndtr
 
-    nodes = np.arange(-_REACH, _REACH + _STEP, _STEP)
-    weights = np.exp(-0.5 * nodes**2)
-    expected = np.empty(labels.size)
+    noise = np.arange(-_REACH, _REACH + _STEP, _STEP)
+    density = np.exp(-0.5 * noise**2)
+    expected_discounts = np.empty(labels.size)
     for label in np.unique(labels):
         has_label = labels == label
-        # The probability of each place, at each value of its own noise.
-        places = np.zeros((labels.size, nodes.size))
-        places[0] = 1.0
-        for other_label in np.delete(labels, np.argmax(has_label)):
-            is_above = ndtr(-nodes - mu * (other_label - label))
-            moved_down = places[:-1] * is_above
-            places *= 1.0 - is_above
-            places[1:] += moved_down
-        at_nodes = discounts[: labels.size] @ places
-        expected[has_label] = at_nodes @ weights / weights.sum()
-    return expected
+        rest_of_tie = np.delete(labels, np.argmax(has_label))
+        # A row per place in the tie, a column per value of the document's noise.
+        chance_of_place = np.zeros((labels.size, noise.size))
+        chance_of_place[0] = 1.0
+        for rival_label in rest_of_tie:
+            chance_above = ndtr(-noise - mu * (rival_label - label))
+            moved_down = chance_of_place[:-1] * chance_above
+            chance_of_place *= 1.0 - chance_above
+            chance_of_place[1:] += moved_down
+
+        discount_at_noise = discounts[: labels.size] @ chance_of_place
+        expected_discounts[has_label] = discount_at_noise @ density / density.sum()
+    return expected_discounts
 
 
 class ConsistentSmoothing(NamedTuple):
@@ -290,11 +304,15 @@ def consistent_smoothing(
     """Return a ``mu`` and a ``sigma`` that bring every smoothed metric near its value with ties at
     their worst.
 
-    At these, and at any smaller sigma, the order is the worst one but for a probability of
-    ``precision``; so the smoothed metric differs from the metric by at most ``precision`` times the
-    difference of its highest and lowest value. The shift makes tied documents of different labels
-    flip with half of that probability, and then the noise is made small enough to flip others,
-    shift included, with the other half.
+    Scores are smoothed as ``s + sigma (noise - mu y)``, so ``mu`` pushes the better of two tied
+    documents down. The worst order ranks tied documents with the lower label first. With the
+    returned numbers, and with any smaller sigma, smoothing leaves this order with a probability of
+    at least ``1 - precision``; so the smoothed metric differs from the metric by at most
+    ``precision`` times the difference of its highest and lowest value.
+
+    Half of ``precision`` is allowed for tied documents of different labels: ``mu`` is the smallest
+    one at which noise reverses no more. The other half is for documents with different scores:
+    sigma is the largest one at which noise and shift reverse no more.
 
     Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020, Theorem 1, whose proof says that both
     exist.
@@ -311,28 +329,31 @@ def consistent_smoothing(
     array([0.01])
     """
     scores, lists = check_scored_lists(scores, lists)
-    half = 0.5 * real("precision", precision, 0.0, above=True, most=1.0)
+    allowed_flips = 0.5 * real("precision", precision, 0.0, above=True, most=1.0)
     least_mu = real("least_mu", least_mu, 0.0)
-    no_noise = np.zeros(lists.n_queries)
+    no_sigma = np.zeros(lists.n_queries)
 
+    # As sigma falls to 0, noise reverses tied documents only.
     def flips_too_many_ties(mu: F64) -> Bools:
-        return flipped_pairs(scores, lists, Noise(no_noise, mu)) > half
+        return flipped_pairs(scores, lists, Noise(no_sigma, mu)) > allowed_flips
 
-    smallest_mu = _turning_point(flips_too_many_ties, lists.n_queries).fails
+    smallest_mu = _find_turning_point(flips_too_many_ties, lists.n_queries).smallest_that_fails
     if smallest_mu.max(initial=0.0) > 1e12:
         raise DataError(
             "labels: found two that differ too little for any mu; expected labels further apart"
         )
-    # Where a mu of next to nothing is enough, it need not be any.
-    mu = np.maximum(np.where(smallest_mu > 1e-200, smallest_mu, 0.0), least_mu)
-    flipped_ties = flipped_pairs(scores, lists, Noise(no_noise, mu))
+    # The search starts just above 0: where it did not move, no shift is needed.
+    needed_mu = np.where(smallest_mu > 1e-200, smallest_mu, 0.0)
+    mu = np.maximum(needed_mu, least_mu)
+    flipped_ties = flipped_pairs(scores, lists, Noise(no_sigma, mu))
 
-    def flips_few_others(sigma: F64) -> Bools:
+    def flips_few_untied(sigma: F64) -> Bools:
         flipped = flipped_pairs(scores, lists, Noise(sigma, mu))
-        return flipped - flipped_ties <= half
+        return flipped - flipped_ties <= allowed_flips
 
-    turning = _turning_point(flips_few_others, lists.n_queries)
-    sigma = np.where(turning.fails < _HUGE, turning.holds, np.inf)
+    turning_point = _find_turning_point(flips_few_untied, lists.n_queries)
+    is_limited = turning_point.smallest_that_fails < _HUGE
+    sigma = np.where(is_limited, turning_point.largest_that_holds, np.inf)
     return ConsistentSmoothing(mu, sigma)
 
 
@@ -357,35 +378,38 @@ def flipped_pairs(scores: F64, lists: Lists, noise: Noise) -> F64:
     >>> flipped_pairs(np.array([1.0, 1.0, 5.0, 5.0]), lists, noise).round(4)
     array([0.5   , 0.0023])
     """
-    order = np.lexsort((lists.labels, -scores, lists.query))
-    labels = lists.labels[order]
-    in_order = dataclasses.replace(lists, labels=labels)
+    # Best score first; of equal scores the lower label first, which is the worst order.
+    worst_order = np.lexsort((lists.labels, -scores, lists.query))
+    labels = lists.labels[worst_order]
+    lists_in_order = dataclasses.replace(lists, labels=labels)
 
-    def differ(i: I64, j: I64) -> Bools:
+    def have_different_labels(i: I64, j: I64) -> Bools:
         return np.asarray(labels[i] != labels[j])
 
-    return flip_sums(scores[order], in_order, differ, noise)
+    return flip_sums(scores[worst_order], lists_in_order, have_different_labels, noise)
 
 
 class _TurningPoint(NamedTuple):
-    """Where a condition stops to hold, one number per query.
+    """The two neighbouring numbers of each query between which a condition stops to hold."""
 
-    Attributes:
-        holds: the largest number found at which it holds.
-        fails: the smallest number found at which it does not.
+    largest_that_holds: F64
+    smallest_that_fails: F64
+
+
+def _find_turning_point(condition: Callable[[F64], Bools], n_queries: int) -> _TurningPoint:
+    """Find, for each query, the number up to which a condition holds, by bisection.
+
+    Args:
+        condition: from one positive number per query to whether it holds there; it must hold for
+            all numbers below some limit of the query, and for none above.
+        n_queries: number of queries.
     """
-
-    holds: F64
-    fails: F64
-
-
-def _turning_point(condition: Callable[[F64], Bools], n_queries: int) -> _TurningPoint:
-    """Return where a condition stops to hold, for conditions that hold below some number."""
     low = np.full(n_queries, _TINY)
     high = np.full(n_queries, _HUGE)
     for _ in range(_HALVINGS):
+        # The geometric mean, since the two ends are many orders of magnitude apart.
         middle = np.sqrt(low) * np.sqrt(high)
         holds = condition(middle)
         low = np.where(holds, middle, low)
         high = np.where(holds, high, middle)
-    return _TurningPoint(holds=low, fails=high)
+    return _TurningPoint(largest_that_holds=low, smallest_that_fails=high)
