@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -33,10 +34,13 @@ _SHARES = (0.999, 0.5, 0.2)
 _PRECISION = 1e-9
 # Whole-number scores keep their order in noise of this size.
 _LITTLE_NOISE = 1e-3
-# In units of delta, where the stated bound takes the root of 0: 1 - erf(x)^2 is 1/5, whatever the
-# number of documents, and five of them make it the proof's own limit. From six documents on the
-# stated limit is the lower one.
-_ROOT_OF_0 = float(theory.softrank_sigma_limit(1.0, 5.0))
+# The sigma, for scores that are 1 apart, from which on the bound that Theorem 2 states takes the
+# root of a negative number: there 1 - erf(x)^2 is 1/5, whatever the number of documents. For five
+# documents it is the proof's own limit. From six documents on the stated limit is the lower one.
+_SIGMA_WHERE_STATED_BOUND_ENDS = float(theory.softrank_sigma_limit(1.0, 5.0))
+# A mean may be this many standard errors away from what it should be.
+_STANDARD_ERRORS = 5.0
+_STEPS_OF_MEAN = 16
 _XE_PAPER = "Bruch, An Alternative Cross Entropy Loss for Learning-to-Rank, 2020"
 _BINARY_PAPER = "Bruch et al., An Analysis of the Softmax Cross Entropy Loss, ICTIR 2019"
 _LAMBDA_PAPER = "Wang et al., The LambdaLoss Framework, CIKM 2018"
@@ -57,11 +61,13 @@ def _proven_lipschitz(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str
     """the loss, with its weights held fixed, is nowhere steeper than the constant proven for it"""
     steepest = measured_constant(loss, lists, 3, 0, (30.0, 3e4))
     proven = proven_constant(loss, lists)
-    shares = (steepest - 1e-6) / np.maximum(proven, 1e-6)
+    # The margin is relative to the constant; slopes below 1e-6 are rounding.
+    share_of_constant = (steepest - 1e-6) / np.maximum(proven, 1e-6)
+    smallest_margin = float((1.0 - share_of_constant).min())
     detail = (
         f"the steepest slope found is {steepest.max():.3g}, the proven constant {proven.max():.3g}"
     )
-    return float((1.0 - shares).min()), detail
+    return smallest_margin, detail
 
 
 @slow_theorem("m-step", paper=f"{_LAMBDA_PAPER}, sec. 4.2", unless=conditions.nothing_relevant)
@@ -75,17 +81,22 @@ def _m_step(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
 # Of cross entropy
 
 
-def _smallest_gap(bound: theory.Bound) -> tuple[float, str]:
-    """Return the margin of a bound, and its smallest gap in a sentence."""
-    query = int(np.nanargmin(bound.gap / (1.0 + np.abs(bound.lower))))
-    gap, upper, lower = bound.gap[query], bound.upper[query], bound.lower[query]
+def _describe_smallest_gap(bound: theory.Bound) -> tuple[float, str]:
+    """Return by how much an inequality ``upper >= lower`` holds at least (below 0 where it fails),
+    and a sentence about the query with the smallest gap between its two sides.
+    """
+    relative_gaps = bound.gap / (1.0 + np.abs(bound.lower))
+    query = int(np.nanargmin(relative_gaps))
+    gap = bound.gap[query]
+    upper = bound.upper[query]
+    lower = bound.lower[query]
     return bound.margin, f"the smallest gap is {gap:.4g} between {upper:.4g} and {lower:.4g}"
 
 
 @theorem("xe-ndcg", paper=f"{_XE_PAPER}, Theorem 1", unless=conditions.not_xendcg)
 def _xe_ndcg(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     """XE >= -log(NDCG + 1/maxDCG), for each query and on average"""
-    return _smallest_gap(theory.xe_ndcg_bound(scores, lists, loss))
+    return _describe_smallest_gap(theory.xe_ndcg_bound(scores, lists, loss))
 
 
 @theorem(
@@ -95,14 +106,18 @@ def _xe_ndcg(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
 )
 def _xe_ndcg_refined(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     """XE >= -log(NDCG + sum (1 - gamma) rho / maxDCG), for each query and on average"""
-    return _smallest_gap(theory.xe_ndcg_bound(scores, lists, loss, refined=True))
+    return _describe_smallest_gap(theory.xe_ndcg_bound(scores, lists, loss, refined=True))
 
 
-def _below_paper_constant(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
-    """Compare the steepest slope with the constant that the paper states."""
-    is_relevant = has_relevant(lists)
-    steepest = measured_constant(loss, lists, 5, 0)[is_relevant]
-    stated = paper_constant(loss, lists)[is_relevant]
+def _compare_with_paper_constant(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    """Return how far the steepest slope of the loss that was found stays below the Lipschitz
+    constant that the paper states, in the query where it comes nearest; and a sentence with both.
+
+    The scores are not used: the search for steep slopes chooses its own.
+    """
+    is_relevant_query = has_relevant(lists)
+    steepest = measured_constant(loss, lists, 5, 0)[is_relevant_query]
+    stated = paper_constant(loss, lists)[is_relevant_query]
     nearest = int(np.argmax(steepest - stated))
     detail = (
         f"the steepest slope found is {steepest[nearest]:.3g}, the constant {stated[nearest]:.3g}"
@@ -113,7 +128,7 @@ def _below_paper_constant(loss: Loss, scores: F64, lists: Lists) -> tuple[float,
 @slow_theorem("xe-lipschitz", paper=f"{_XE_PAPER}, Proposition 2", unless=conditions.not_softmax)
 def _xe_lipschitz(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     """cross entropy is 2-Lipschitz"""
-    return _below_paper_constant(loss, scores, lists)
+    return _compare_with_paper_constant(loss, scores, lists)
 
 
 @theorem(
@@ -130,15 +145,18 @@ def _generalisation(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     """the losses of two queries with scores in [0, 1] differ by at most the Lipschitz constant, as
     its bound assumes
     """
-    is_relevant = has_relevant(lists)
     constant = float(proven_constant(loss, lists).max())
-    scores = np.random.default_rng(0).random(lists.n_documents)
-    values = loss.bind(lists).values(scores)[is_relevant]
+    random_scores = np.random.default_rng(0).random(lists.n_documents)
+    all_values = loss.bind(lists).values(random_scores)
+    values = all_values[has_relevant(lists)]
     difference = float(np.ptp(values))
+
+    # How far the loss of unseen queries may lie above that of these, for trees of _LEAVES leaves.
+    covering_of_trees = functools.partial(theory.log_box_covering, dimensions=_LEAVES)
     error = theory.generalisation_error(
         values.size,
         constant,
-        functools.partial(theory.log_box_covering, dimensions=_LEAVES),
+        covering_of_trees,
         difference=max(difference, constant),
     )
     detail = (
@@ -162,8 +180,10 @@ def _hessian(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
         f" 1 - {gap:.2g}"
     )
     margin = min(eigenvalue, gap)
-    # 0 is rounding in other checks, and here it is not enough.
-    return (margin if margin > 0 else -1.0), detail
+    # A margin of 0 passes a check, but here the theorem says "above 0".
+    if math.isnan(margin) or margin <= 0:
+        margin = -1.0
+    return margin, detail
 
 
 @theorem(
@@ -173,7 +193,7 @@ def _hessian(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
 )
 def _softmax_mrr(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     """XE >= -log RR, for each query and on average"""
-    return _smallest_gap(theory.softmax_mrr_bound(scores, lists, loss))
+    return _describe_smallest_gap(theory.softmax_mrr_bound(scores, lists, loss))
 
 
 @theorem(
@@ -183,7 +203,7 @@ def _softmax_mrr(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
 )
 def _softmax_ndcg(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     """XE >= -log NDCG, for each query and on average, with binary labels"""
-    return _smallest_gap(theory.softmax_ndcg_bound(scores, lists, loss))
+    return _describe_smallest_gap(theory.softmax_ndcg_bound(scores, lists, loss))
 
 
 # Of the LambdaLoss family
@@ -192,7 +212,7 @@ def _softmax_ndcg(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
 @theorem("lambdaloss", paper=f"{_LAMBDA_PAPER}, sec. 5.1 to 5.3", unless=conditions.not_lambdaloss)
 def _lambdaloss(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     """the loss and its constants are at least the cost it was derived from"""
-    return _smallest_gap(theory.lambdaloss_bound(scores, lists, loss))
+    return _describe_smallest_gap(theory.lambdaloss_bound(scores, lists, loss))
 
 
 @theorem(
@@ -202,14 +222,14 @@ def _lambdaloss(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
 )
 def _ndcg_cost(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     """without constants the loss is at least 1 - NDCG"""
-    return _smallest_gap(theory.ndcg_cost_bound(scores, lists, loss))
+    return _describe_smallest_gap(theory.ndcg_cost_bound(scores, lists, loss))
 
 
 @theorem("lambdarank-metric", paper=f"{_LAMBDA_PAPER}, sec. 5.3", unless=conditions.not_lambdarank)
 def _lambdarank_metric(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     """the metric that LambdaRank bounds is at least the cost of NDCG"""
     bound = theory.lambdarank_metric_bound(scores, lists, gain=loss.gain, discount=loss.discount)
-    return _smallest_gap(bound)
+    return _describe_smallest_gap(bound)
 
 
 @slow_theorem(
@@ -221,7 +241,7 @@ def _lambdarank_lipschitz(loss: Any, scores: F64, lists: Lists) -> tuple[float, 
     """LambdaRank, with its weights held fixed, is sigma m^2-Lipschitz (over log 2, for logarithms
     to base 2)
     """
-    return _below_paper_constant(loss, scores, lists)
+    return _compare_with_paper_constant(loss, scores, lists)
 
 
 @slow_theorem(
@@ -266,10 +286,12 @@ def _directness(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
 def _directness_unseen(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     """the same, chosen by one half of the queries and measured on the other"""
     scorings = [scores, *theory.spread_scorings(lists)]
-    is_seen = np.arange(lists.n_queries) % 2 == 0
-    _, seen_lists = only_queries(scores, lists, is_seen)
-    _, unseen_lists = only_queries(scores, lists, ~is_seen)
-    is_seen_document = is_seen[lists.query]
+    is_seen_query = np.arange(lists.n_queries) % 2 == 0
+    seen_lists = only_queries(scores, lists, is_seen_query)[1]
+    unseen_lists = only_queries(scores, lists, ~is_seen_query)[1]
+    is_seen_document = is_seen_query[lists.query]
+
+    # Choose by the even queries, measure on the odd ones.
     seen_scorings = [scoring[is_seen_document] for scoring in scorings]
     best = best_scorings(loss, seen_scorings, seen_lists)
     by_loss = scorings[best.by_loss][~is_seen_document]
@@ -281,31 +303,45 @@ def _directness_unseen(loss: Loss, scores: F64, lists: Lists) -> tuple[float, st
 # Of SoftRank
 
 
-def _below_limits(
-    version: str, limit: Callable[[float, F64], F64], loss: Any, scores: F64, lists: Lists
+def _check_below_sigma_limit(
+    version: str, sigma_limit: Callable[[float, F64], F64], loss: Any, scores: F64, lists: Lists
 ) -> tuple[float, str]:
-    """Check a bound of Theorem 2, with each query's scores stretched until sigma is below its
-    limit.
+    """Return by how much at least SoftRank's bound on ``|NDCG - SoftNDCG|`` holds where sigma is
+    below the limit of Theorem 2 (below 0 where it fails), and a sentence about it.
+
+    The limit is proportional to the least distance of two scores of a query, so the scores of each
+    query are stretched until the loss's sigma is a chosen share of the limit.
+
+    Args:
+        version: which bound, see `theory.softrank_ndcg_bound`.
+        sigma_limit: from the least distance and the number of documents to the limit.
+        loss: a ``softrank`` loss.
+        scores: one per document.
+        lists: the labelled lists.
     """
     scores, lists = only_queries(scores, lists, conditions.have_no_ties(scores, lists))
-    limits = limit(1.0, lists.sizes.astype(np.float64))
+    limits_at_distance_1 = sigma_limit(1.0, lists.sizes.astype(np.float64))
     distances = least_distances(scores, lists.offsets)
     bounds = []
     for share in _SHARES:
-        stretch = loss.sigma / (share * limits * distances)
-        stretched = scores * stretch[lists.query]
-        bounds.append(theory.softrank_ndcg_bound(stretched, lists, loss, version=version))
-    return _worst_of(bounds)
+        stretch = loss.sigma / (share * limits_at_distance_1 * distances)
+        stretched_scores = scores * stretch[lists.query]
+        bound = theory.softrank_ndcg_bound(stretched_scores, lists, loss, version=version)
+        bounds.append(bound)
+    return _describe_tightest(bounds)
 
 
-def _worst_of(bounds: list[theory.Bound]) -> tuple[float, str]:
-    """Return the smallest margin of several bounds, and how near the difference comes to one."""
+def _describe_tightest(bounds: list[theory.Bound]) -> tuple[float, str]:
+    """Return the smallest margin of several bounds on ``|NDCG - SoftNDCG|``, and a sentence that
+    says how large a share of its bound the difference reaches.
+    """
     margin = min(bound.margin for bound in bounds)
     largest_shares = []
     for bound in bounds:
-        shares = bound.lower / np.maximum(bound.upper, _ROUNDING)
-        largest_shares.append(float(np.nanmax(shares)))
-    return margin, f"the difference is at most {max(largest_shares):.2g} of the bound"
+        shares_of_bound = bound.lower / np.maximum(bound.upper, _ROUNDING)
+        largest_shares.append(float(np.nanmax(shares_of_bound)))
+    largest_share = max(largest_shares)
+    return margin, f"the difference is at most {largest_share:.2g} of the bound"
 
 
 @slow_theorem(
@@ -317,17 +353,20 @@ def _softrank_bound(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     """|NDCG - SoftNDCG| is below the bound, with (N - 1)/4 and a sigma below what the proof
     needs
     """
-    return _below_limits("proof", theory.softrank_sigma_limit, loss, scores, lists)
+    return _check_below_sigma_limit("proof", theory.softrank_sigma_limit, loss, scores, lists)
 
 
 @slow_theorem("softrank-bound-as-stated", paper=_AS_STATED, unless=conditions.not_untied_softrank)
 def _softrank_bound_as_stated(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     """|NDCG - SoftNDCG| is below the bound without (N - 1)/4, where that is a number"""
 
-    def limit(delta: float, sizes: F64) -> F64:
-        return np.minimum(theory.softrank_sigma_limit_as_stated(delta, sizes), _ROOT_OF_0)
+    # With few documents the stated bound ends (a negative number under a root) before the stated
+    # limit of sigma is reached.
+    def limit_where_bound_is_number(delta: float, n_documents: F64) -> F64:
+        stated_limit = theory.softrank_sigma_limit_as_stated(delta, n_documents)
+        return np.minimum(stated_limit, _SIGMA_WHERE_STATED_BOUND_ENDS)
 
-    return _below_limits("stated", limit, loss, scores, lists)
+    return _check_below_sigma_limit("stated", limit_where_bound_is_number, loss, scores, lists)
 
 
 @theorem(
@@ -342,12 +381,18 @@ def _softrank_bound_as_stated(loss: Any, scores: F64, lists: Lists) -> tuple[flo
 )
 def _softrank_sigma_limit(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     """for every sigma below the stated limit the stated bound is a number"""
-    sizes = np.unique(lists.sizes[conditions.have_several(lists)]).astype(np.float64)
-    stated = theory.softrank_sigma_limit_as_stated(1.0, sizes)
-    margins = np.minimum(_ROOT_OF_0 / stated - 1.0, 1.0)
+    # Sigma and its limits are in units of delta, the distance of neighbouring scores. They depend
+    # on the number of documents only, not on the scores.
+    sizes_of_lists = lists.sizes[conditions.have_several(lists)]
+    n_documents = np.unique(sizes_of_lists).astype(np.float64)
+    stated_limits = theory.softrank_sigma_limit_as_stated(1.0, n_documents)
+
+    # The theorem holds for a list if the bound ends at or above the stated limit.
+    bound_ends = _SIGMA_WHERE_STATED_BOUND_ENDS
+    margins = np.minimum(bound_ends / stated_limits - 1.0, 1.0)
     worst = int(np.argmin(margins))
-    limits = f"a number below {_ROOT_OF_0:.3g} delta, stated {stated[worst]:.3g} delta"
-    detail = f"with {sizes[worst]:g} documents delta apart: {limits}"
+    limits = f"a number below {bound_ends:.3g} delta, stated {stated_limits[worst]:.3g} delta"
+    detail = f"with {n_documents[worst]:g} documents delta apart: {limits}"
     return float(margins[worst]), detail
 
 
@@ -361,7 +406,8 @@ def _softrank_contests(loss: Loss, scores: F64, lists: Lists) -> tuple[float, st
     """|NDCG - SoftNDCG| is at most the largest step of the discount times the gains of the pairs
     that noise reverses
     """
-    return _worst_of([theory.softrank_ndcg_bound(scores, lists, loss, version="contests")])
+    bound = theory.softrank_ndcg_bound(scores, lists, loss, version="contests")
+    return _describe_tightest([bound])
 
 
 # Of smoothing by noise
@@ -376,21 +422,35 @@ def _smoothing_worst(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     """with a large mu and a small sigma the smoothed metric is the metric with ties at their
     worst
     """
-    return min(_smoothed_as_worst(loss, tied, lists) for tied in scorings_with_ties(scores))
+    outcomes = [_compare_with_worst(loss, tied, lists) for tied in scorings_with_ties(scores)]
+    return min(outcomes)
 
 
-def _smoothed_as_worst(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
-    """Compare a smoothed metric, with the mu and the sigma of Theorem 1, with the metric itself."""
-    mu = float(theory.consistent_smoothing(tied, lists, _PRECISION).mu.max())
-    smoothing = theory.consistent_smoothing(tied, lists, _PRECISION, least_mu=mu)
+def _compare_with_worst(loss: Any, tied_scores: F64, lists: Lists) -> tuple[float, str]:
+    """Return by how much the smoothed metric stays within rounding of the metric with ties in
+    their worst order (below 0 where it does not), and a sentence with the difference.
+
+    The noise is that of StochasticRank's Theorem 1: its shift ``mu`` per label is large enough,
+    and its standard deviation ``sigma`` small enough, that no other order of ties is drawn.
+
+    Args:
+        loss: a smoothed metric.
+        tied_scores: one per document, some of them equal.
+        lists: the labelled lists.
+    """
+    # One mu for all queries: the largest that any needs, and then the sigma that goes with it.
+    smoothing_by_query = theory.consistent_smoothing(tied_scores, lists, _PRECISION)
+    mu = float(smoothing_by_query.mu.max())
+    smoothing = theory.consistent_smoothing(tied_scores, lists, _PRECISION, least_mu=mu)
     sigma = min(float(smoothing.sigma.min()), 1.0)
-    smoothed = dataclasses.replace(loss, mu=mu, sigma=sigma, samples=4)
 
-    worst = metric(loss.metric, ties="worst", empty="skip").per_query(tied, lists)
-    difference = -smoothed.bind(lists).values(tied) - worst
+    smoothed = dataclasses.replace(loss, mu=mu, sigma=sigma, samples=4)
+    smoothed_metric = -smoothed.bind(lists).values(tied_scores)
+    worst_metric = metric(loss.metric, ties="worst", empty="skip")
+    difference = smoothed_metric - worst_metric.per_query(tied_scores, lists)
     largest = float(np.nanmax(np.abs(difference)))
     detail = f"with mu {mu:.3g} and sigma {sigma:.2g} the largest difference is {largest:.2g}"
-    return 1e-9 - largest, detail
+    return _ROUNDING - largest, detail
 
 
 @slow_theorem(
@@ -400,19 +460,35 @@ def _smoothing_expected(loss: Any, scores: F64, lists: Lists) -> tuple[float, st
     """without shift, as sigma falls to 0, the smoothed metric counts ties as their expected
     value
     """
-    return min(_smoothed_as_expected(loss, tied, lists) for tied in scorings_with_ties(scores))
+    outcomes = [_compare_with_expected(loss, tied, lists) for tied in scorings_with_ties(scores)]
+    return min(outcomes)
 
 
-def _smoothed_as_expected(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
-    """Compare a smoothed metric without shift with the metric that counts ties as expected."""
-    expectation = metric(loss.metric, ties="expected", empty="skip")
-    expected = expectation.per_query(tied, lists)
+def _compare_with_expected(loss: Any, tied_scores: F64, lists: Lists) -> tuple[float, str]:
+    """Return by how much the mean of a smoothed metric stays within five standard errors of the
+    metric's mean over the orders of tied documents (below 0 where it does not), and a sentence.
+
+    The noise is not shifted by labels and is too small to reorder documents that are not tied, so
+    it draws every order of tied documents with the same probability.
+
+    Args:
+        loss: a smoothed metric.
+        tied_scores: one per document, some of them equal.
+        lists: the labelled lists.
+    """
+    expected_metric = metric(loss.metric, ties="expected", empty="skip")
+    expected = expected_metric.per_query(tied_scores, lists)
+
     smoothed = dataclasses.replace(loss, mu=0.0, sigma=_LITTLE_NOISE, samples=32)
     objective = smoothed.bind(lists)
     differences = []
-    for step in range(16):
-        differences.append(float(np.nanmean(-objective.values(tied, step) - expected)))
+    for step in range(_STEPS_OF_MEAN):
+        smoothed_metric = -objective.values(tied_scores, step)
+        differences.append(float(np.nanmean(smoothed_metric - expected)))
+
     mean = float(np.mean(differences))
-    standard_error = float(np.std(differences, ddof=1)) / 4.0
+    standard_deviation = float(np.std(differences, ddof=1))
+    standard_error = standard_deviation / math.sqrt(_STEPS_OF_MEAN)
+    tolerance = _STANDARD_ERRORS * standard_error + _ROUNDING
     detail = f"the mean difference is {mean:.2g}, its standard error {standard_error:.2g}"
-    return 5.0 * standard_error + 1e-9 - abs(mean), detail
+    return tolerance - abs(mean), detail

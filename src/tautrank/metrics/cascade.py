@@ -30,69 +30,80 @@ class _FirstRelevant(BinaryMetric):
     stops: ClassVar[bool] = True
 
     @abstractmethod
-    def _earned(self, chances: F64, ranks: F64) -> F64:
-        """Return the chances that the first relevant document is at these ranks, times what they
-        are worth.
+    def _weigh_by_rank(self, chances: F64, ranks: F64) -> F64:
+        """Return each chance that the first relevant document is at a rank, times the value of the
+        metric for that rank.
         """
 
     def _value_in_order(self, values: F64) -> F64:
-        """Return what the rank of the first relevant document of each row is worth."""
+        """Return the metric of each list from the rank of its first relevant document; 0 without
+        one.
+
+        Args:
+            values: a row per list: 1 for a relevant document and 0 otherwise, best score first.
+        """
         is_relevant = values > 0
-        first = is_relevant.argmax(axis=1)
-        has_relevant = is_relevant[np.arange(first.size), first]
-        return self._earned(has_relevant.astype(np.float64), first + 1.0)
+        first_relevant = is_relevant.argmax(axis=1)
+        has_relevant = is_relevant.any(axis=1)
+        return self._weigh_by_rank(has_relevant.astype(np.float64), first_relevant + 1.0)
 
     def _expected_value(self, groups: TieGroups) -> F64:
-        """Return what the rank of the first relevant document of each row is worth, the mean over
-        the orders of tied documents.
+        """Return the metric of each list from the rank of its first relevant document, the mean
+        over the orders of tied documents.
+
+        Args:
+            groups: the lists as rows, cut into groups of documents with equal scores.
         """
         n_rows, width = groups.values.shape
         depth = self._depth(width)
-        relevant = groups.sums(groups.values)
-        above = groups.positions()
+        n_relevant = groups.sums(groups.values)
+        n_above = groups.positions()
 
         # Only the first tie of a row that holds a relevant document matters: np.unique keeps it.
-        with_relevant = np.flatnonzero((relevant > 0) & (above < depth))
+        with_relevant = np.flatnonzero((n_relevant > 0) & (n_above < depth))
         rows, first_of_row = np.unique(groups.rows()[with_relevant], return_index=True)
         ties = with_relevant[first_of_row]
 
         values = np.zeros(n_rows)
-        values[rows] = self._expected_worth(above[ties], groups.sizes[ties], relevant[ties], depth)
+        values[rows] = self._expected_in_ties(
+            n_above[ties], groups.sizes[ties], n_relevant[ties], depth
+        )
         return values
 
-    def _expected_worth(self, above: I64, sizes: I64, relevant: F64, depth: int) -> F64:
-        """Return what the first relevant document of each tie is worth, the mean over its orders.
+    def _expected_in_ties(self, n_above: I64, sizes: I64, n_relevant: F64, depth: int) -> F64:
+        """Return the metric of the first relevant document of each tie, the mean over the orders
+        of its documents.
 
         In a random order of ``t`` documents, ``r`` of them relevant, the first relevant one is at
-        place ``x`` with the chance ``r / (t - x + 1)`` times that to miss at all places before,
-        which is ``(t - r - y + 1) / (t - y + 1)`` at place ``y``.
+        place ``x`` of the tie with the chance ``r / (t - x + 1)`` times the chances that every
+        place ``y`` before it holds an irrelevant one, each ``(t - r - y + 1) / (t - y + 1)``.
 
         Args:
-            above: number of documents above each tie.
-            sizes: number of its documents, ``t``.
-            relevant: number of its relevant documents, ``r``.
+            n_above: number of documents above each tie.
+            sizes: number of documents of each tie, ``t``.
+            n_relevant: number of relevant documents of each tie, ``r``.
             depth: number of ranks that matter.
         """
         # The first relevant document is at one of the first t - r + 1 places of the tie.
-        n_possible = sizes - relevant.astype(np.int64) + 1
-        n_places = np.minimum(n_possible, depth - above)
-        worth = np.zeros(sizes.size)
-        for chunk, width in of_similar_width(n_places):
+        n_possible = sizes - n_relevant.astype(np.int64) + 1
+        n_places = np.minimum(n_possible, depth - n_above)
+        expected = np.zeros(sizes.size)
+        for ties, width in of_similar_width(n_places):
             place = np.arange(1.0, width + 1)
-            r = relevant[chunk, None]
-            t = sizes[chunk, None].astype(np.float64)
-            left = t - place + 1
-            divisor = np.maximum(left, 1.0)
+            r = n_relevant[ties, None]
+            t = sizes[ties, None].astype(np.float64)
+            n_left = t - place + 1
+            divisor = np.maximum(n_left, 1.0)
             # 0 from place t - r + 1 on.
-            missed = np.maximum(left - r, 0.0) / divisor
-            all_missed = np.ones_like(missed)
-            np.cumprod(missed[:, :-1], axis=1, out=all_missed[:, 1:])
+            chance_irrelevant = np.maximum(n_left - r, 0.0) / divisor
+            chance_none_before = np.ones_like(chance_irrelevant)
+            np.cumprod(chance_irrelevant[:, :-1], axis=1, out=chance_none_before[:, 1:])
 
-            chances = all_missed * r / divisor
-            earned = self._earned(chances, above[chunk, None] + place)
-            is_possible = place <= n_places[chunk, None]
-            worth[chunk] = np.where(is_possible, earned, 0.0).sum(axis=1)
-        return worth
+            chance_first = chance_none_before * r / divisor
+            values = self._weigh_by_rank(chance_first, n_above[ties, None] + place)
+            is_possible = place <= n_places[ties, None]
+            expected[ties] = np.where(is_possible, values, 0.0).sum(axis=1)
+        return expected
 
 
 @register("mrr", "rr", "recip_rank", "reciprocal_rank")
@@ -119,7 +130,7 @@ class MRR(_FirstRelevant):
 
     discount: ClassVar[Discount] = "reciprocal"
 
-    def _earned(self, chances: F64, ranks: F64) -> F64:
+    def _weigh_by_rank(self, chances: F64, ranks: F64) -> F64:
         return chances / ranks
 
 
@@ -158,7 +169,7 @@ class Success(_FirstRelevant):
             )
         return (1.0,) * self.k
 
-    def _earned(self, chances: F64, ranks: F64) -> F64:
+    def _weigh_by_rank(self, chances: F64, ranks: F64) -> F64:
         return chances
 
 
@@ -199,44 +210,59 @@ class ERR(RankedMetric):
         return np.asarray(gain_values(labels) / 2.0**self.max_label)
 
     def _value_in_order(self, values: F64) -> F64:
-        """Return ``sum_r (1/r) R_r prod_{j < r} (1 - R_j)`` of each row of chances ``R``."""
+        """Return ``ERR = sum_r (1/r) R_r prod_{j < r} (1 - R_j)`` of each list.
+
+        Args:
+            values: a row per list: the chance ``R`` that the reader stops at a document, by rank.
+        """
         ranks = np.arange(1, values.shape[1] + 1)
-        earned = values / ranks
-        earned[:, 1:] *= np.cumprod(1.0 - values[:, :-1], axis=1)
-        return np.asarray(earned.sum(axis=1))
+        terms = values / ranks
+        chance_to_reach = np.cumprod(1.0 - values[:, :-1], axis=1)
+        terms[:, 1:] *= chance_to_reach
+        return np.asarray(terms.sum(axis=1))
 
     def _expected_value(self, groups: TieGroups) -> F64:
-        """Return the mean of the same sum over the orders of tied documents."""
+        """Return ERR of each list, the mean over the orders of tied documents.
+
+        The chance to reach a tie does not depend on the orders inside the ties above it, so each
+        tie adds that chance times what its own documents are worth to a reader who reaches it.
+
+        Args:
+            groups: the lists as rows, cut into groups of documents with equal scores; a document's
+                value is the chance that the reader stops at it.
+        """
         depth = self._depth(groups.values.shape[1])
-        above = groups.positions()
-        stop = groups.sums(groups.values)
-        is_counted = above < depth
+        n_above = groups.positions()
+        sum_of_stops = groups.sums(groups.values)
+        is_counted = n_above < depth
 
-        # A tie of one is its value; larger ones with something to find are computed together.
         is_single = groups.sizes == 1
-        worth = np.where(is_single & is_counted, stop / (above + 1.0), 0.0)
-        ties = np.flatnonzero(~is_single & is_counted & (stop > 0))
+        value_if_single = sum_of_stops / (n_above + 1.0)
+        group_values = np.where(is_single & is_counted, value_if_single, 0.0)
+        # Ties of several documents, at least one of which may stop the reader.
+        ties = np.flatnonzero(~is_single & is_counted & (sum_of_stops > 0))
         if ties.size:
-            worth[ties] = _expected_worth(_StoppingTies.of(groups, ties), depth)
+            group_values[ties] = _expected_err_in_ties(_StoppingTies.of(groups, ties), depth)
 
-        reach = np.ones_like(groups.values)
-        np.cumprod(1.0 - groups.values[:, :-1], axis=1, out=reach[:, 1:])
-        return groups.row_sums(worth * reach.ravel()[groups.starts])
+        chance_to_reach = np.ones_like(groups.values)
+        np.cumprod(1.0 - groups.values[:, :-1], axis=1, out=chance_to_reach[:, 1:])
+        reach_of_group = chance_to_reach.ravel()[groups.starts]
+        return groups.row_sums(group_values * reach_of_group)
 
 
 class _StoppingTies(NamedTuple):
-    """Ties with documents that may stop the reader.
+    """Ties (documents with equal scores) in which some document may stop the reader.
 
     Args:
-        above: number of documents above each tie.
+        n_above: number of documents above each tie.
         sizes: number of documents of each tie.
         stops: chances ``R`` above 0 of the documents, tie after tie.
         n_stops: number of those documents in each tie.
-        first_stop: where they begin in ``stops``.
+        first_stop: where the chances of each tie begin in ``stops``.
         mean_stop: mean of ``R`` over all documents of each tie.
     """
 
-    above: I64
+    n_above: I64
     sizes: I64
     stops: F64
     n_stops: I64
@@ -245,10 +271,15 @@ class _StoppingTies(NamedTuple):
 
     @classmethod
     def of(cls, groups: TieGroups, ties: I64) -> _StoppingTies:
-        """Take some of the tie groups."""
-        number_of_tie = np.full(groups.sizes.size, -1)
-        number_of_tie[ties] = np.arange(ties.size)
-        tie_of_document = np.repeat(number_of_tie, groups.sizes)
+        """Gather the documents that may stop the reader from some of the tie groups.
+
+        Args:
+            groups: all tie groups; a document's value is the chance that the reader stops at it.
+            ties: the numbers of the groups to take.
+        """
+        tie_of_group = np.full(groups.sizes.size, -1)  # -1: not taken
+        tie_of_group[ties] = np.arange(ties.size)
+        tie_of_document = np.repeat(tie_of_group, groups.sizes)
         all_stops = groups.values.ravel()
         may_stop = (tie_of_document >= 0) & (all_stops > 0)
 
@@ -258,7 +289,7 @@ class _StoppingTies(NamedTuple):
         n_stops = np.bincount(tie_of_stop, minlength=ties.size)
         sum_of_stops = np.bincount(tie_of_stop, weights=stops, minlength=ties.size)
         return cls(
-            above=groups.positions()[ties],
+            n_above=groups.positions()[ties],
             sizes=sizes,
             stops=stops,
             n_stops=n_stops,
@@ -267,60 +298,74 @@ class _StoppingTies(NamedTuple):
         )
 
     def n_places(self, depth: int) -> I64:
-        """Return how many places of each tie are at a rank that matters, and reached with a chance
-        that changes a float64.
+        """Return how many places of each tie count: those within the first ``depth`` ranks that a
+        reader reaches with a chance large enough to change a float64.
         """
         # By Maclaurin's inequality the chance to pass m documents is at most (1 - mean_stop)^m.
         with np.errstate(over="ignore"):
             log_of_pass = np.log1p(-self.mean_stop)
             m_of_negligible = np.log(_NEGLIGIBLE_CHANCE) / log_of_pass
-        last_visible = np.ceil(np.minimum(m_of_negligible, self.sizes))
-        n_visible: I64 = last_visible.astype(np.int64) + 1
-        n_at_ranks = np.minimum(self.sizes, depth - self.above)
-        return np.minimum(n_at_ranks, n_visible).astype(np.int64)
+        last_reached = np.ceil(np.minimum(m_of_negligible, self.sizes))
+        n_reached: I64 = last_reached.astype(np.int64) + 1
+        n_at_ranks = np.minimum(self.sizes, depth - self.n_above)
+        return np.minimum(n_at_ranks, n_reached).astype(np.int64)
 
 
-def _expected_worth(ties: _StoppingTies, depth: int) -> F64:
-    """Return the mean of ``sum_x R_x prod_{j < x} (1 - R_j) / (above + x)`` over the orders of each
-    tie.
+def _expected_err_in_ties(ties: _StoppingTies, depth: int) -> F64:
+    """Return what each tie adds to ERR for a reader who reaches it, the mean over the orders of
+    its documents.
+
+    This is ``sum_x R_x prod_{j < x} (1 - R_j) / (n_above + x)`` over the places ``x`` of the tie,
+    where ``R_x`` is the chance that the reader stops at the document there.
     """
     n_places = ties.n_places(depth)
-    worth = np.zeros(ties.sizes.size)
+    expected = np.zeros(ties.sizes.size)
     for chunk, width in of_similar_width(n_places):
         # Most documents first: the ties that still get one are always the first rows.
-        chunk = chunk[np.argsort(-ties.n_stops[chunk], kind="stable")]
+        most_stops_first = np.argsort(-ties.n_stops[chunk], kind="stable")
+        rows = chunk[most_stops_first]
         place = np.arange(1.0, width + 1)
-        ranks = ties.above[chunk, None] + place
-        earned = _stop_chances(ties, chunk, width) / ranks
-        is_counted = place <= n_places[chunk, None]
-        worth[chunk] = np.where(is_counted, earned, 0.0).sum(axis=1)
-    return worth
+        ranks = ties.n_above[rows, None] + place
+        terms = _mean_stop_chances(ties, rows, width) / ranks
+        is_counted = place <= n_places[rows, None]
+        expected[rows] = np.where(is_counted, terms, 0.0).sum(axis=1)
+    return expected
 
 
-def _stop_chances(ties: _StoppingTies, rows: I64, n_places: int) -> F64:
-    """Return the mean chance, over the orders of a tie, to stop at each of its first places.
+def _mean_stop_chances(ties: _StoppingTies, rows: I64, n_places: int) -> F64:
+    """Return the chance that a reader stops at each of the first places of a tie, the mean over
+    the orders of its documents: a row per tie, a column per place.
+
+    Each tie starts with the documents at which no reader stops; then those that may stop a reader
+    are added one by one, in all ties at once.
 
     Args:
-        ties: the ties.
-        rows: some of them, those with most documents that may stop the reader first.
-        n_places: the number of places.
+        ties: all ties.
+        rows: the ties to look at, those with most documents that may stop the reader first.
+        n_places: number of places.
     """
     n_stops = ties.n_stops[rows]
-    # A tie begins with the documents that stop nobody: with them alone all pass.
-    n_others = (ties.sizes[rows] - n_stops)[:, None].astype(np.float64)
-    passed = (np.arange(n_places + 1.0) <= n_others).astype(np.float64)
-    stopped = np.zeros_like(passed)
-    for step in range(int(n_stops[0])):
-        n_rows = int(np.searchsorted(-n_stops, -step))
-        next_stops = ties.first_stop[rows[:n_rows]] + step
-        stops = ties.stops[next_stops]
-        sizes = n_others[:n_rows] + (step + 1)
-        _add_document(passed[:n_rows], stopped[:n_rows], stops[:, None], sizes)
-    return stopped[:, 1:]
+    n_without_stop = (ties.sizes[rows] - n_stops)[:, None].astype(np.float64)
+    # Column m: the chance to pass the first m documents, and to stop at the m-th.
+    has_m_documents = np.arange(n_places + 1.0) <= n_without_stop
+    chance_passed = has_m_documents.astype(np.float64)
+    chance_stopped = np.zeros_like(chance_passed)
+
+    most_stops = int(n_stops[0])
+    for n_added in range(most_stops):
+        # The ties with a document left to add are the first ones, since they are sorted.
+        n_rows = int(np.count_nonzero(n_stops > n_added))
+        added = ties.first_stop[rows[:n_rows]] + n_added
+        stops = ties.stops[added]
+        sizes = n_without_stop[:n_rows] + (n_added + 1)
+        # The slices are views: the chances are changed in place.
+        _add_document(chance_passed[:n_rows], chance_stopped[:n_rows], stops[:, None], sizes)
+    return chance_stopped[:, 1:]
 
 
 def _add_document(passed: F64, stopped: F64, stops: F64, sizes: F64) -> None:
-    """Add a document to each tie and change the chances in place.
+    """Add one document to each tie: update, in place, the mean chances to pass the first documents
+    of the tie and to stop at each of them.
 
     Let ``p_m`` be the mean chance to pass the first m documents and ``d_m`` that to pass m - 1 and
     stop at the m-th. A new document (R, q = 1 - R), which makes the tie one of n, is in a random

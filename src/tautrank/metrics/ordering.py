@@ -86,11 +86,11 @@ class Block(NamedTuple):
         return rows
 
     def take(self, values: Array, columns: I64, rows: I64 | slice = slice(None)) -> Array:
-        """Return the flat ``values`` of the documents in these columns of the rows; anything where
-        a row is short.
+        """Return the values of the documents in the given columns of the rows; any value where a
+        row has fewer documents than that.
 
         Args:
-            values: one per document of all lists.
+            values: one per document of all lists, query after query.
             columns: the same columns for each row, or a row of columns for each.
             rows: the rows; all by default.
         """
@@ -100,11 +100,11 @@ class Block(NamedTuple):
 
 
 def blocks(offsets: I64) -> Iterator[Block]:
-    """Cut the queries into blocks of lists of similar length; queries without documents are in
-    none.
+    """Yield the queries in blocks of similar length, which are sorted together as the rows of a
+    matrix; queries without documents are in none.
 
     Args:
-        offsets: checked offsets of the lists.
+        offsets: where each query's documents begin, and the number of documents at the end.
 
     >>> [(block.width, block.queries.tolist()) for block in blocks(np.array([0, 1, 41, 42, 82]))]
     [(1, [0, 2]), (40, [1, 3])]
@@ -125,8 +125,8 @@ def blocks(offsets: I64) -> Iterator[Block]:
 
 
 def of_similar_width(lengths: I64) -> Iterator[tuple[I64, int]]:
-    """Cut rows of these lengths into matrices: which rows, and how wide; rows without a column are
-    in none.
+    """Group rows of similar length: yield the numbers of the rows that share a matrix, and its
+    width; rows of length 0 are in none.
 
     A row's width depends on its own length alone, so that its sum has the same bits whatever its
     neighbours are.
@@ -161,8 +161,9 @@ def row_widths(lengths: I64) -> I64:
     array([  0,   1,  15,  18, 120, 128])
     """
     # frexp gives the exponent e of 2^(e-1) <= length < 2^e exactly, where log2 could round.
-    exponent = np.frexp(lengths.astype(np.float64))[1].astype(np.int64)
-    step = np.left_shift(1, np.maximum(exponent - 4, 0))
+    exponents = np.frexp(lengths.astype(np.float64))[1].astype(np.int64)
+    # The octave from 2^(e-1) to 2^e is 8 steps of 2^(e-4).
+    step = np.left_shift(1, np.maximum(exponents - 4, 0))
     n_steps = -(-lengths // step)  # rounded up
     return n_steps * step
 
@@ -188,15 +189,20 @@ class TieGroups(NamedTuple):
 
     @classmethod
     def of(cls, sorted_keys: Floats, values: F64) -> TieGroups:
-        """Find the groups in sorted keys."""
-        is_first = np.ones(sorted_keys.shape, dtype=bool)
-        np.not_equal(sorted_keys[:, 1:], sorted_keys[:, :-1], out=is_first[:, 1:])
-        starts = np.flatnonzero(is_first)
+        """Find the groups of documents with equal scores in lists that are sorted by score.
+
+        Args:
+            sorted_keys: a row per list: the negated scores, best document first.
+            values: what each of these documents brings to the metric.
+        """
+        is_first_of_group = np.ones(sorted_keys.shape, dtype=bool)
+        is_first_of_group[:, 1:] = sorted_keys[:, 1:] != sorted_keys[:, :-1]
+        starts = np.flatnonzero(is_first_of_group)
         width = sorted_keys.shape[1]
         return cls(
             values=values,
             starts=starts,
-            sizes=np.diff(starts, append=is_first.size),
+            sizes=np.diff(starts, append=is_first_of_group.size),
             row_starts=np.flatnonzero(starts % width == 0),
         )
 
@@ -235,13 +241,14 @@ class SortedRows(NamedTuple):
 
 
 def sort_rows(block: Block, scores: Floats, depth: int, codes: Codes) -> SortedRows:
-    """Sort the rows of a block, the best score first.
+    """Sort the lists of a block by score, the best score first, and break or report their ties.
 
     Args:
-        block: the rows.
+        block: lists of similar length, one per row.
         scores: checked scores of all documents.
-        depth: how many ranks matter.
-        codes: returns the tie codes of all documents, see `tie_codes`; None leaves ties open.
+        depth: how many ranks matter to the metric.
+        codes: returns the tie codes of all documents, by which ties are broken, see `tie_codes`;
+            None leaves ties open.
 
     >>> block = next(blocks(np.array([0, 3, 6])))
     >>> rows = sort_rows(block, np.array([1.0, 3.0, 2.0, 1.0, 1.0, 5.0]), 2, None)
@@ -273,33 +280,36 @@ def sort_rows(block: Block, scores: Floats, depth: int, codes: Codes) -> SortedR
 
 
 def break_ties(order: I64, sorted_keys: Floats, codes: I64) -> I64:
-    """Reorder the documents of each tie by code, then by position in the list.
+    """Return the ranking of each list with the documents of each tie reordered by code, then by
+    position in the list.
 
     Args:
-        order: rows of document positions, by key.
-        sorted_keys: the keys in that order.
-        codes: the code of each document in that order; the lower one comes first.
+        order: a row per list: the positions of its documents, sorted by key.
+        sorted_keys: the keys (negated scores) in that order; equal ones are a tie.
+        codes: the code of each document in that order; in a tie the lower one comes first.
 
     >>> break_ties(np.array([[2, 0, 1]]), np.array([[1.0, 2.0, 2.0]]), np.array([[0, 1, 0]]))
     array([[2, 1, 0]])
     """
-    group = np.zeros(order.shape, dtype=np.int64)
-    is_new = np.not_equal(sorted_keys[:, 1:], sorted_keys[:, :-1])
-    np.cumsum(is_new, axis=1, out=group[:, 1:])
-    width_bits = int(order.shape[1]).bit_length()
+    # Number the ties of each row from 0.
+    tie_number = np.zeros(order.shape, dtype=np.int64)
+    starts_new_tie = sorted_keys[:, 1:] != sorted_keys[:, :-1]
+    np.cumsum(starts_new_tie, axis=1, out=tie_number[:, 1:])
+
+    # Tie numbers and positions are below the number of columns.
+    position_bits = int(order.shape[1]).bit_length()
     code_bits = int(codes.max()).bit_length()
-    if 2 * width_bits + code_bits > _KEY_BITS:
-        by_group = np.lexsort((order, codes, group), axis=-1)
-        return np.take_along_axis(order, by_group, axis=1)
-    # (group, code, position) as one integer: sorting values is several times faster than sorting
-    # indices.
-    packed = group
-    packed <<= code_bits
-    packed |= codes
-    packed <<= width_bits
-    packed |= order
+    fits_one_integer = 2 * position_bits + code_bits <= _KEY_BITS
+    if not fits_one_integer:
+        by_tie = np.lexsort((order, codes, tie_number), axis=-1)
+        return np.take_along_axis(order, by_tie, axis=1)
+
+    # (tie number, code, position) packed into the bits of one integer: sorting values is several
+    # times faster than sorting indices.
+    packed = (tie_number << code_bits) | codes
+    packed = (packed << position_bits) | order
     packed.sort(axis=1)
-    position_mask = (1 << width_bits) - 1
+    position_mask = (1 << position_bits) - 1
     return packed & position_mask
 
 
@@ -348,18 +358,20 @@ def when_tied(labels: Numbers, ties: str) -> Codes:
 
 
 def missing_last(scores: Floats) -> Floats:
-    """Give the documents that were not retrieved a place: tied, below every other.
+    """Return finite scores with the same ranking, in which documents that were not retrieved
+    (score ``-inf``) are tied below all the rest.
 
     Args:
-        scores: checked scores.
+        scores: checked scores; returned unchanged if all of them are finite.
 
     >>> missing_last(np.array([2.5, -np.inf, 2.5, 9.0]))
     array([1., 0., 1., 2.])
     """
     if scores.min(initial=np.inf) > -np.inf:
         return scores
-    _, places = np.unique(scores, return_inverse=True)
-    return np.asarray(places, dtype=np.float64)
+    # Whole numbers in the order of the scores; -inf becomes 0.
+    ascending_ranks = np.unique(scores, return_inverse=True)[1]
+    return np.asarray(ascending_ranks, dtype=np.float64)
 
 
 def rank_order(
@@ -400,7 +412,8 @@ def rank_order(
 
 
 def flat_order(scores: Floats, offsets: I64, codes: Codes) -> I64:
-    """Return the documents in rank order, queries in place.
+    """Return the documents in rank order: queries stay in place, the best score of each comes
+    first.
 
     Args:
         scores: checked scores, all of them finite.
@@ -418,9 +431,9 @@ def flat_order(scores: Floats, offsets: I64, codes: Codes) -> I64:
         columns = np.arange(block.width)
         is_document = columns < block.lengths[:, None]
         starts = block.starts[:, None]
-        places = starts + columns
+        target_positions = starts + columns
         documents = starts + order
-        ranked[places[is_document]] = documents[is_document]
+        ranked[target_positions[is_document]] = documents[is_document]
     return ranked
 
 
@@ -452,10 +465,16 @@ def query_maxima(values: F64, offsets: I64) -> F64:
 
 
 def _reduce_queries(operation: np.ufunc, values: Array, offsets: I64) -> F64:
-    """Return one number per query, its values reduced by the operation; 0 where there are none."""
+    """Return the sum, or the maximum, of the values of each query; 0 for a query without documents.
+
+    Args:
+        operation: `numpy.add` or `numpy.maximum`.
+        values: one per document.
+        offsets: where each query's documents begin, and the number of documents at the end.
+    """
     results = np.zeros(offsets.size - 1)
     # `reduceat` returns the next element instead of 0 for an empty list: leave these out.
-    not_empty = np.flatnonzero(np.diff(offsets))
-    if not_empty.size:
-        results[not_empty] = operation.reduceat(values, offsets[not_empty])
+    with_documents = np.flatnonzero(np.diff(offsets))
+    if with_documents.size:
+        results[with_documents] = operation.reduceat(values, offsets[with_documents])
     return results

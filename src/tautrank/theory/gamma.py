@@ -47,10 +47,12 @@ def log_softmax(scores: ArrayLike, offsets: ArrayLike) -> F64:
     """
     scores, offsets = check_list_scores(scores, offsets)
     sizes = np.diff(offsets)
-    centred = scores - np.repeat(query_maxima(scores, offsets), sizes)
-    totals = query_sums(np.exp(centred), offsets)
-    log_totals = np.log(totals, out=np.zeros_like(totals), where=totals > 0)
-    return np.asarray(centred - np.repeat(log_totals, sizes))
+    # A shift of all scores of a query changes nothing, and exp cannot overflow below 0.
+    highest_scores = query_maxima(scores, offsets)
+    shifted_scores = scores - np.repeat(highest_scores, sizes)
+    sums = query_sums(np.exp(shifted_scores), offsets)
+    log_sums = np.log(sums, out=np.zeros_like(sums), where=sums > 0)
+    return np.asarray(shifted_scores - np.repeat(log_sums, sizes))
 
 
 def gamma_targets(lists: Labelled, gamma: ArrayLike) -> F64:
@@ -70,15 +72,18 @@ def gamma_targets(lists: Labelled, gamma: ArrayLike) -> F64:
     """
     lists = check_lists(lists)
     gamma = check_gamma(gamma, lists)
-    # In units of the query's highest 2^y, so that no label overflows.
+    # Divided by 2^highest, the query's largest 2^y, so that no label overflows; this leaves the
+    # targets as they are. In these units the number 1 is 2^-highest.
     labels = float_labels(lists)
     highest = np.repeat(query_maxima(labels, lists.offsets), lists.sizes)
-    unit = np.exp2(-highest)
-    gains = np.exp2(labels - highest) - unit
-    numerators = gains + unit * (1.0 - gamma)
-    totals = query_sums(numerators, lists.offsets)
-    shares = np.divide(1.0, totals, out=np.zeros_like(totals), where=totals > 0)
-    return np.asarray(numerators * np.repeat(shares, lists.sizes))
+    one = np.exp2(-highest)
+    gains = np.exp2(labels - highest) - one
+    # 2^y - gamma is the gain 2^y - 1 plus 1 - gamma.
+    numerators = gains + one * (1.0 - gamma)
+
+    sums = query_sums(numerators, lists.offsets)
+    reciprocal_sums = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
+    return np.asarray(numerators * np.repeat(reciprocal_sums, lists.sizes))
 
 
 def check_gamma(gamma: ArrayLike, lists: Lists) -> F64:
@@ -120,8 +125,8 @@ def cross_entropy(scores: ArrayLike, lists: Labelled, gamma: ArrayLike) -> F64:
 
 
 def gammas_of(loss: XENDCG, scores: ArrayLike, lists: Labelled) -> F64:
-    """Return the gammas that a ``xendcg`` loss uses, one per document; drawn ones are those of seed
-    0 and step 0.
+    """Return the gamma of each document that a ``xendcg`` loss uses in its targets
+    ``2^y - gamma``; gammas that are drawn are those of seed 0 and step 0.
 
     Args:
         loss: the loss, with a fixed, uniform or tight gamma.
@@ -146,13 +151,13 @@ def gammas_of(loss: XENDCG, scores: ArrayLike, lists: Labelled) -> F64:
 
 
 def log_expected_probability(scores: ArrayLike, targets: ArrayLike, offsets: ArrayLike) -> F64:
-    """Return ``log sum_i phi_i rho_i``, one per query (eq. 12 in the proof of Theorem 1); 0 without
-    targets.
+    """Return ``log sum_i phi_i rho_i`` for each query, where ``phi`` are targets and ``rho`` is the
+    softmax of the scores (eq. 12 in the proof of Theorem 1); 0 without targets.
 
     Args:
         scores: one finite number per document.
         targets: ``phi``, one number of at least 0 per document.
-        offsets: start of each query, and the number of documents at the end.
+        offsets: where each query's documents begin, and the number of documents at the end.
 
     >>> log_expected_probability([0.0, 0.0], [0.25, 0.75], [0, 2])  # log 1/2
     array([-0.69314718])
@@ -160,14 +165,15 @@ def log_expected_probability(scores: ArrayLike, targets: ArrayLike, offsets: Arr
     log_rho = log_softmax(scores, offsets)
     phi = np.asarray(targets, dtype=np.float64)
     offsets = np.asarray(offsets, dtype=np.int64)
-    # Measured by the best document with a target: next to a far better one all the others may
-    # underflow.
-    top = query_maxima(np.where(phi > 0, log_rho, -np.inf), offsets)
-    top = np.where(np.isfinite(top), top, 0.0)
-    below_top = np.minimum(log_rho - np.repeat(top, np.diff(offsets)), 0.0)
-    shares = query_sums(phi * np.exp(below_top), offsets)
-    log_shares = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
-    return log_shares + top
+    # The largest rho among the documents with a target is taken out of the sum: beside a document
+    # without a target and with a far higher score, all terms of the sum may underflow.
+    log_rho_of_targets = np.where(phi > 0, log_rho, -np.inf)
+    largest = query_maxima(log_rho_of_targets, offsets)
+    largest = np.where(np.isfinite(largest), largest, 0.0)
+    relative_log_rho = np.minimum(log_rho - np.repeat(largest, np.diff(offsets)), 0.0)
+    sums = query_sums(phi * np.exp(relative_log_rho), offsets)
+    log_sums = np.log(sums, out=np.zeros_like(sums), where=sums > 0)
+    return log_sums + largest
 
 
 def jensen_gap(scores: ArrayLike, lists: Labelled, gamma: ArrayLike) -> F64:
@@ -258,19 +264,24 @@ def smallest_jensen_gap(scores: ArrayLike, lists: Labelled) -> BestGamma:
     (array([1., 0., 1.]), array([0.0954]))
     """
     scores, lists = check_scored_lists(scores, lists)
+    labels = float_labels(lists)
     gamma = np.ones(scores.size)
     for query in np.flatnonzero(has_relevant(lists)):
-        rows = np.arange(*lists.offsets[query : query + 2])
-        window = _best_window(scores[rows], float_labels(lists)[rows])
-        gamma[rows[window]] = 0.0
+        documents = np.arange(lists.offsets[query], lists.offsets[query + 1])
+        with_gamma_0 = _find_best_window(scores[documents], labels[documents])
+        gamma[documents[with_gamma_0]] = 0.0
     return BestGamma(gamma, jensen_gap(scores, lists, gamma))
 
 
-def _best_window(scores: F64, labels: F64) -> I64:
-    """Return the documents of a list that have a gamma of 0 where the Jensen gap is smallest.
+def _find_best_window(scores: F64, labels: F64) -> I64:
+    """Find the documents of one list that must have a gamma of 0, and all others 1, to make the
+    Jensen gap of XE-NDCG as small as it can be.
 
-    With ``t`` the numerators of the target, ``T`` their sum, ``P = sum t rho`` and
-    ``C = -sum t log rho``, the gap is ``log(P / T) + C / T``. A gamma of 0 adds ``u`` to a ``t``.
+    These documents are neighbours in the order of the scores, so every window of that order is
+    tried. With ``rho`` the softmax of the scores, ``t = 2^y - gamma`` the targets before they are
+    normalised (in units of ``2^highest label``), ``T`` their sum, ``P = sum t rho`` and
+    ``C = -sum t log rho``, the gap is ``log(P / T) + C / T``. A gamma of 0 instead of 1 adds ``u``
+    to a document's ``t``, so all windows with the same first document are one cumulative sum.
     """
     order = np.argsort(-scores, kind="stable")
     log_rho = log_softmax(scores, [0, scores.size])[order]
@@ -285,20 +296,21 @@ def _best_window(scores: F64, labels: F64) -> I64:
     C = -t @ log_rho
 
     smallest_gap = np.log(P / T) + top + C / T
-    best = slice(0)
+    best_window = slice(0)
     for begin in range(log_rho.size):
-        # Windows that begin here, by their end.
+        # T, P and C of all windows that begin here, by their last document.
         inside = log_rho[begin:]
         reference = max(top, inside[0])
-        added = u * np.cumsum(np.exp(inside - reference))
+        added_to_P = u * np.cumsum(np.exp(inside - reference))
         Ts = T + u * np.arange(1, inside.size + 1)
-        Ps = P * np.exp(top - reference) + added
+        Ps = P * np.exp(top - reference) + added_to_P
         Cs = C - u * np.cumsum(inside)
         gaps = np.log(Ps / Ts) + reference + Cs / Ts
         if gaps.min() < smallest_gap:
             smallest_gap = gaps.min()
-            best = slice(begin, begin + int(np.argmin(gaps)) + 1)
-    return order[best]
+            end = begin + int(np.argmin(gaps)) + 1
+            best_window = slice(begin, end)
+    return order[best_window]
 
 
 class JensenClouds(NamedTuple):
