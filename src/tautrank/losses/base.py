@@ -205,7 +205,8 @@ class TrainingLists:
         weights: ArrayLike | None = None,
         propensities: ArrayLike | None = None,
     ) -> TrainingLists:
-        """Check what a loss is bound to; errors name the query.
+        """Return checked labels, weights and propensities for a loss; errors name the query and the
+        document.
 
         Args:
             labels_or_data, offsets: as `Lists.of` takes them.
@@ -225,18 +226,20 @@ class TrainingLists:
             )
         labels = np.ascontiguousarray(lists.labels, np.float64)
         if weights is None:
-            given_weights = np.ones(lists.n_queries)
+            query_weights = np.ones(lists.n_queries)
         else:
-            given_weights = arrays.check_weights(weights, lists.n_queries)
+            query_weights = arrays.check_weights(weights, lists.n_queries)
         if propensities is not None:
             propensities = _checked_propensities(propensities, lists)
 
         has_relevant = query_sums(labels > 0, lists.offsets) > 0
-        learns_from = has_relevant | (propensities is not None)
+        # Labels with propensities are clicks: a list without a click may still say something.
+        are_clicks = propensities is not None
+        is_learned_from = has_relevant | are_clicks
         return cls(
             lists=lists,
             labels=labels,
-            weights=np.where(learns_from, given_weights, 0.0),
+            weights=np.where(is_learned_from, query_weights, 0.0),
             has_relevant=has_relevant,
             propensities=propensities,
         )
@@ -357,23 +360,36 @@ class Objective:
         return Frozen(self, self._noisy(exact_scores, step), step)
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
-        """Return gradient and hessian at noisy scores."""
-        grad, hess, _ = self._results(scores, scores, step)
-        return grad, hess
+        """Return gradient and hessian, one number each per document.
+
+        Args:
+            scores: one per document, noise included.
+            step: keys the random numbers.
+        """
+        results = self._results(scores, scores, step)
+        return results[0], results[1]
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
-        """Return the value of each query at noisy scores, all that does not move taken from the
-        scores ``held``.
+        """Return the loss of each query.
+
+        Args:
+            scores: one per document, noise included.
+            held: scores from which ranks, weights and targets are computed; they stay fixed when
+                a derivative is checked by moving ``scores``.
+            step: keys the random numbers.
         """
-        _, _, values = self._results(scores, held, step)
-        return values
+        return self._results(scores, held, step)[2]
 
     def _results(self, scores: Floats, held: Floats, step: int) -> tuple[Floats, Floats, F64]:
-        """Return gradient, hessian and values at ``scores``, all that does not move taken from the
-        scores ``held``.
+        """Return gradient and hessian, one number each per document, and the loss of each query.
 
-        An objective defines this, or `_gradients` and `_values` where one is cheaper without the
-        other.
+        An objective defines this method, or `_gradients` and `_values` where computing one is
+        cheaper without the other.
+
+        Args:
+            scores: one per document, noise included.
+            held: scores from which ranks, weights and targets are computed.
+            step: keys the random numbers.
         """
         raise NotImplementedError
 
@@ -393,8 +409,9 @@ class Objective:
         return noisy_scores
 
     def _ranks(self, scores: Floats) -> I32:
-        """Return 0-based ranks in the order of the arrangement, which is also the order of equal
-        scores.
+        """Return the rank of each document in its query, from 0 for the highest score, with the
+        documents in the order of the arrangement (lowest label first); equal scores are ranked in
+        that order, too.
         """
         from tautrank.kernels.ranking import rank_queries
 
@@ -405,8 +422,13 @@ class Objective:
     def _filled_gradients(
         self, kernel: Callable[..., None], dtype: np.dtype[Any], *arguments: Any
     ) -> tuple[Floats, Floats]:
-        """Return gradient and hessian of type ``dtype`` from a kernel that skips queries where they
-        are 0.
+        """Run a kernel over all queries and return the gradient and the hessian that it writes, one
+        number each per document; 0 where it skips a query.
+
+        Args:
+            kernel: compiled function of the arguments and of the two arrays to write to.
+            dtype: float type of both arrays.
+            *arguments: what the kernel takes before them.
         """
         grad = np.zeros(self.lists.labels.size, dtype)
         hess = np.zeros_like(grad)
@@ -416,7 +438,9 @@ class Objective:
     def _filled_results(
         self, kernel: Callable[..., None], dtype: np.dtype[Any], *arguments: Any
     ) -> tuple[Any, Any, F64]:
-        """Return gradient, hessian and values from a kernel that skips queries where they are 0."""
+        """Run a kernel over all queries and return the gradient and the hessian that it writes, one
+        number each per document, and the value of each query; 0 where it skips a query.
+        """
         grad = np.zeros(self.lists.labels.size, dtype)
         hess = np.zeros_like(grad)
         values = np.zeros(self.lists.sizes.size)
@@ -424,7 +448,7 @@ class Objective:
         return grad, hess, values
 
     def _filled_values(self, kernel: Callable[..., None], *arguments: Any) -> F64:
-        """Return one value per query from a kernel that skips queries where it is 0."""
+        """Run a kernel over all queries and return the value of each; 0 where it skips a query."""
         values = np.zeros(self.lists.sizes.size)
         self._fill(kernel, arguments, values)
         return values

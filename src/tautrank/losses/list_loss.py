@@ -17,9 +17,10 @@ from tautrank.arrays import F64, Floats
 from tautrank.errors import OptionError
 from tautrank.losses.base import Loss, Objective, TrainingLists
 
-_LISTS = ("scores", "labels", "grad", "hess")
+# The arguments that every `one_list` begins with.
+_ARRAYS = ("scores", "labels", "grad", "hess")
 _HELD = "held"
-_LANES = (np.float32, np.float64)
+_PRECISIONS = (np.float32, np.float64)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -102,10 +103,20 @@ class _ListObjective(Objective):
         costs = lists.sizes.astype(np.float64) ** 2
         super().__init__(loss, lists, seed, threads, costs)
         self._was_tried = False
-        self._labels = {np.dtype(kind): lists.labels.astype(kind) for kind in _LANES}
+        self._labels = {np.dtype(kind): lists.labels.astype(kind) for kind in _PRECISIONS}
 
     def _results(self, scores: Floats, held: Floats, step: int) -> tuple[Floats, Floats, F64]:
-        """Compile the function of one list, try it out, and return gradient, hessian and values."""
+        """Run the user's function, compiled, over all lists; return gradient and hessian (one
+        number each per document) and the value of each list.
+
+        Before the compiled code runs for the first time, the function is tried out on a few lists
+        without compilation.
+
+        Args:
+            scores: scores at which the loss is taken; parameters are converted to their type.
+            held: scores for weights that are not differentiated.
+            step: not used.
+        """
         from numba import typeof
 
         from tautrank.losses._list_kernel import compiled, try_out
@@ -115,7 +126,7 @@ class _ListObjective(Objective):
         signature = _parameters_of_one_list(type(self.loss))
         parameters = []
         for name in signature.names:
-            parameters.append(_in_lane(getattr(self.loss, name), dtype))
+            parameters.append(_convert_floats(getattr(self.loss, name), dtype))
         arguments = (
             scores,
             self._labels[dtype],
@@ -138,14 +149,14 @@ class _ListObjective(Objective):
             ) from error
 
 
-def _in_lane(value: Any, kind: np.dtype[Any]) -> Any:
-    """Convert a parameter to the kernel's precision: one float64 would turn float32 arithmetic into
-    float64.
+def _convert_floats(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Convert a float parameter, or the floats of a tuple, to a float type: a single float64 would
+    turn float32 arithmetic into float64.
     """
     if isinstance(value, tuple):
-        return tuple(_in_lane(item, kind) for item in value)
+        return tuple(_convert_floats(item, dtype) for item in value)
     if isinstance(value, float):
-        return kind.type(value)
+        return dtype.type(value)
     return value
 
 
@@ -162,9 +173,14 @@ class _Parameters(NamedTuple):
 
 @functools.cache
 def _parameters_of_one_list(cls: type[ListLoss]) -> _Parameters:
-    """Return what the function of a class takes; refuse a function of another form."""
+    """Return the parameters that a user's function ``one_list(scores, labels, grad, hess, ...)``
+    takes after its arrays; raise an error about a function of another form.
+
+    Args:
+        cls: the user's loss class, a dataclass whose fields are the possible parameters.
+    """
     function = getattr(cls, "one_list", None)
-    expected = f"one_list({', '.join(_LISTS)}, ...)"
+    expected = f"one_list({', '.join(_ARRAYS)}, ...)"
     if function is None:
         raise OptionError(f"one_list: {cls.__name__} has none; expected {expected}")
     if not isinstance(inspect.getattr_static(cls, "one_list"), staticmethod):
@@ -172,14 +188,15 @@ def _parameters_of_one_list(cls: type[ListLoss]) -> _Parameters:
             f"one_list: {cls.__name__}.one_list is not a static method; expected @staticmethod"
             " above it"
         )
+    # A function that Numba compiled has the Python one inside.
     python_function = getattr(function, "py_func", function)
     arguments = tuple(inspect.signature(python_function).parameters)
-    if arguments[: len(_LISTS)] != _LISTS:
+    if arguments[: len(_ARRAYS)] != _ARRAYS:
         raise OptionError(
             f"one_list: found {cls.__name__}.one_list({', '.join(arguments)}); expected {expected}"
         )
 
-    names = arguments[len(_LISTS) :]
+    names = arguments[len(_ARRAYS) :]
     takes_held = names[:1] == (_HELD,)
     if takes_held:
         names = names[1:]

@@ -81,10 +81,10 @@ class OwnLoss(NamedTuple):
 
 
 def own_losses(losses: Iterable[object]) -> tuple[OwnLoss, ...]:
-    """Return the user-defined losses and metrics among these, without repeats.
+    """Return where to import the user-defined ones among some losses and metrics, without repeats.
 
     Args:
-        losses: losses and metrics, or their text; objectives of other tools are ignored.
+        losses: losses and metrics, or their names; objectives of other tools are ignored.
 
     >>> own_losses(["lambdarank(k=5)", "lightgbm:lambdarank"])
     ()
@@ -98,8 +98,8 @@ def own_losses(losses: Iterable[object]) -> tuple[OwnLoss, ...]:
             name = name_of(str(item))
             cls = REGISTRY.get(name) or METRICS.get(name)
         if cls is not None and not is_ours(cls):
-            source, code = _origin(cls)
-            losses_by_name[name] = OwnLoss(name, source, code)
+            source, code_hash = _locate_class(cls)
+            losses_by_name[name] = OwnLoss(name, source, code_hash)
     return tuple(losses_by_name.values())
 
 
@@ -145,20 +145,28 @@ def import_own(losses: Iterable[OwnLoss]) -> None:
 
 
 @functools.cache
-def _origin(cls: type[Any]) -> tuple[str, str]:
-    """Return where another process finds a class, and a hash of its file."""
+def _locate_class(cls: type[Any]) -> tuple[str, str]:
+    """Return the file or module from which another process can import a class, and a hash of its
+    code.
+
+    A class that was typed into a session has no file: its source is empty, and its hash random.
+    """
     module = cls.__module__
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is None or not Path(file).is_file():
         return "", uuid.uuid4().hex
-    code = hashlib.sha256(Path(file).read_bytes()).hexdigest()[:32]
-    has_no_name = module in _SCRIPTS or module.startswith(_FILE_MODULE)
-    source = str(Path(file).resolve()) if has_no_name else module
-    return source, code
+
+    code_hash = hashlib.sha256(Path(file).read_bytes()).hexdigest()[:32]
+    # A script, or a file that was run by its path, cannot be imported by its module name.
+    is_known_by_path = module in _SCRIPTS or module.startswith(_FILE_MODULE)
+    source = str(Path(file).resolve()) if is_known_by_path else module
+    return source, code_hash
 
 
 def _run_file(path: Path) -> None:
-    """Run a file as a module whose name is made of its path."""
+    """Run a Python file as a module named after its path, so that the losses in it are registered;
+    raise an error with the line where the file stops.
+    """
     if not path.is_file():
         raise OptionError(
             f"import: found no file {path}; expected Python code that registers a loss"
@@ -172,12 +180,14 @@ def _run_file(path: Path) -> None:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        place = f"{path}{_line(error, path)}"
-        raise OptionError(f"import: {place}: {_format_error(error)}") from None
+        file_and_line = f"{path}{_describe_line(error, path)}"
+        raise OptionError(f"import: {file_and_line}: {_format_error(error)}") from None
 
 
 def _import_module(name: str) -> None:
-    """Import a module by name, also one of the current folder."""
+    """Import a module by name, also one of the current folder; raise an error of this library if
+    there is none or if its code stops.
+    """
     unknown = OptionError(
         f"import: found '{name}'; expected a file that ends in .py, or a module that Python can"
         " import"
@@ -191,6 +201,7 @@ def _import_module(name: str) -> None:
         importlib.import_module(name)
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError):
+            # The module itself, or a package that it is in; not an import inside the module.
             is_name_or_package = f"{name}.".startswith(f"{error.name}.")
             if is_name_or_package:
                 raise unknown from None
@@ -199,13 +210,14 @@ def _import_module(name: str) -> None:
         sys.path.remove("")
 
 
-def _line(error: BaseException, path: Path) -> str:
-    """Return the line of a file that an error comes from, as errors name it; nothing for other
-    files.
+def _describe_line(error: BaseException, path: Path) -> str:
+    """Return the text ``, line 12`` for the line of a file that raised an error; an empty text if
+    the file is not in the traceback.
     """
     if isinstance(error, SyntaxError):
         return f", line {error.lineno}"
     line = None
+    # Of several frames in the file the innermost one, which comes last.
     for frame in traceback.extract_tb(error.__traceback__):
         if Path(frame.filename) == path:
             line = frame.lineno
@@ -213,7 +225,9 @@ def _line(error: BaseException, path: Path) -> str:
 
 
 def _format_error(error: BaseException) -> str:
-    """Return the name and the text of an error in one line; one of tautrank says it all itself."""
+    """Return an error as one line, ``ValueError: text; expected code that runs``; the text alone
+    for an error of this library, which says itself what it expected.
+    """
     if isinstance(error, TautrankError):
         return str(error)
     text = error.msg if isinstance(error, SyntaxError) else str(error)

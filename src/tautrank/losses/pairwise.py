@@ -122,8 +122,8 @@ class LambdaLoss(Loss):
         return self.assignment == "soft" and isinstance(self, _GainLoss)
 
     def _document_weights(self, lists: TrainingLists) -> F64:
-        """Return the number of each document (a gain, a label) that weights its pairs, itself or by
-        its difference.
+        """Return what each document is worth in the weights of its pairs: here its label; a pair
+        counts by the difference of its two documents, or by the better one alone.
         """
         return lists.labels
 
@@ -170,13 +170,15 @@ def gains_over_max_dcg(lists: TrainingLists, gain: Gain, discount: Discount, k: 
     """
     gains = lists.gains(gain)
     discounts = discount_values(lists.longest, discount, k)
-    # The arrangement has the best documents last: counted from the end it is the ideal ranking.
-    last_documents = np.repeat(lists.offsets[1:], lists.sizes) - 1
-    ideal_ranks = last_documents - np.arange(gains.size)
+    # The arrangement sorts each query by label, the best document last: counted from the end it is
+    # the ideal ranking.
+    last_document_of_query = np.repeat(lists.offsets[1:], lists.sizes) - 1
+    ideal_ranks = last_document_of_query - np.arange(gains.size)
     discounted_gains = gains[lists.arrangement] * discounts[ideal_ranks]
     max_dcg = query_sums(discounted_gains, lists.offsets)
-    factors = np.divide(1.0, max_dcg, out=np.zeros_like(max_dcg), where=max_dcg > 0)
-    return np.asarray(gains * np.repeat(factors, lists.sizes))
+
+    reciprocals = np.divide(1.0, max_dcg, out=np.zeros_like(max_dcg), where=max_dcg > 0)
+    return np.asarray(gains * np.repeat(reciprocals, lists.sizes))
 
 
 @register("ranknet")
@@ -198,9 +200,9 @@ class RankNet(LambdaLoss):
     _cap: ClassVar[float] = 1.0
 
     def _document_weights(self, lists: TrainingLists) -> F64:
-        """Return the number of each label among the different labels."""
-        _, numbers = np.unique(lists.labels, return_inverse=True)
-        return numbers.astype(np.float64)
+        """Return the labels renumbered 0, 1, 2, ... from the lowest to the highest."""
+        label_numbers = np.unique(lists.labels, return_inverse=True)[1]
+        return label_numbers.astype(np.float64)
 
 
 @register("lambdarank")
@@ -359,15 +361,22 @@ class _PairObjective(Objective):
 
     @property
     def _compares_labels(self) -> bool:
-        """Whether the kernel must look at labels, since pairs do not weigh what the difference of
-        their document weights says.
+        """Whether the kernel must compare labels to tell which document of a pair is better,
+        because the difference of their weights alone does not say it.
         """
         loss = self.loss
         is_capped = math.isfinite(loss._cap)
         return loss.every_pair or loss.norm is not None or loss._draws_rankings or is_capped
 
     def _pairs(self, scores: Floats, step: int, scale: F64) -> Any:
-        """Return the ranked lists and how their pairs are weighed, as the kernels take them."""
+        """Return the arguments of the kernels that loop over pairs of documents: scores, ranks and
+        the tables that give each pair its weight.
+
+        Args:
+            scores: scores that rank the documents.
+            step: keys the random numbers of sampled rankings.
+            scale: one factor per query.
+        """
         from tautrank.losses._pairwise_kernel import Pairs
 
         loss, lists = self.loss, self.lists
@@ -390,7 +399,12 @@ class _PairObjective(Objective):
         )
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
-        """Return gradient and hessian of the pairs at noisy scores."""
+        """Return gradient and hessian of the pairwise loss, one number each per document.
+
+        Args:
+            scores: one per document, noise included; their type is that of the results.
+            step: keys the random numbers.
+        """
         from tautrank.losses._pairwise_kernel import pair_gradients
 
         dtype = scores.dtype
@@ -405,7 +419,13 @@ class _PairObjective(Objective):
         return grad, hess
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
-        """Return the value of each query at the scores; ranks and weights are those of ``held``."""
+        """Return the pairwise loss of each query.
+
+        Args:
+            scores: scores at which the logistic loss of each pair is taken.
+            held: scores that rank the documents; the weights of pairs depend on these ranks.
+            step: keys the random numbers.
+        """
         from tautrank.losses._pairwise_kernel import pair_values
 
         pairs = self._pairs(held, step, self._scale)
@@ -414,32 +434,47 @@ class _PairObjective(Objective):
 
     @functools.cached_property
     def _ideal_top(self) -> _IdealTop:
-        """The ideal top k of each query, and the documents that tie for its last places."""
+        """The k documents with the highest labels of each query, and the documents with equal
+        labels that compete for the last of these k places.
+
+        Documents are sorted by label inside each query, the best ones last, so the ideal top k are
+        the last k, and those that compete for its last places are neighbours.
+        """
         loss, lists = self.loss, self.lists
         assert loss.k is not None
         labels = lists.labels[lists.arrangement]
+        starts = lists.offsets[:-1]
         ends = lists.offsets[1:]
-        # The last label of the ideal top k; 0 for queries without documents.
-        last_places = ends - np.minimum(loss.k, lists.sizes)
-        last_labels = np.append(labels, 0.0)[last_places][lists.query]
-        is_before = (labels < last_labels) | (labels == 0)
-        is_up_to = labels <= last_labels
-        n_before = query_sums(is_before, lists.offsets).astype(np.int64)
-        n_up_to = query_sums(is_up_to, lists.offsets).astype(np.int64)
-        begins = lists.offsets[:-1] + n_before
-        stops = lists.offsets[:-1] + n_up_to
 
-        n_places = np.minimum(stops - (ends - loss.k), stops - begins)
-        first_ideal = begins if loss.extend == "all" else stops - n_places
+        # The lowest label of each query's top k; the 0 appended is for queries without documents.
+        first_of_top = ends - np.minimum(loss.k, lists.sizes)
+        lowest_label_of_top = np.append(labels, 0.0)[first_of_top]
+        threshold = lowest_label_of_top[lists.query]
+
+        # The documents with that label; those with label 0 never belong to the ideal top.
+        is_below = (labels < threshold) | (labels == 0)
+        is_below_or_tied = labels <= threshold
+        n_below = query_sums(is_below, lists.offsets).astype(np.int64)
+        n_below_or_tied = query_sums(is_below_or_tied, lists.offsets).astype(np.int64)
+        tie_starts = starts + n_below
+        tie_ends = starts + n_below_or_tied
+
+        n_places = np.minimum(tie_ends - (ends - loss.k), tie_ends - tie_starts)
+        first_ideal = tie_starts if loss.extend == "all" else tie_ends - n_places
         documents = np.arange(labels.size)
         return _IdealTop(
             is_ideal=documents >= first_ideal[lists.query],
-            ties=np.stack((begins, stops), axis=1),
+            ties=np.stack((tie_starts, tie_ends), axis=1),
             n_places=n_places,
         )
 
     def _ideal_documents(self, step: int) -> Bools | None:
-        """Return which documents are of the ideal top k of a step; None if they are not needed."""
+        """Return which documents belong to the k best of their query by label; None if the loss
+        does not extend its pairs to them.
+
+        Of documents with equal labels that compete for the last of the k places, ``random`` draws
+        some anew at each step.
+        """
         if self.loss.extend is None or self.loss.k is None:
             return None
         ideal_top = self._ideal_top
@@ -454,30 +489,39 @@ class _PairObjective(Objective):
         return is_ideal
 
     def _gains(self, scores: Floats, ranks: I32, step: int, weights: Floats) -> Floats:
-        """Return the document weights, one row per sampled ranking; a single row for the hard
-        assignment.
+        """Return what each document is worth in the weights of its pairs, one row per sampled
+        ranking.
+
+        The hard assignment has one row, the weights themselves. The soft assignment draws rankings
+        from noisy scores and multiplies the weight of a document by
+        ``(1 - D(drawn rank)) / (1 - D(rank))`` with the discount ``D``.
 
         Args:
             scores: scores that rank the documents.
-            ranks: 0-based ranks.
+            ranks: ranks from 0 by these scores.
             step: keys the random numbers.
-            weights: document weights.
+            weights: one per document.
         """
         loss, lists = self.loss, self.lists
         if not isinstance(loss, _GainLoss) or not loss._draws_rankings:
             return weights[np.newaxis]
-        cost = 1.0 - discount_values(lists.longest, loss.discount)
-        # The first rank costs nothing, so it is not scaled.
-        share = np.divide(1.0, cost, out=np.zeros_like(cost), where=cost > 0)
-        share_of_rank = share[ranks]
-        has_cost = cost[ranks] > 0
-        gains = np.empty((loss.samples, scores.size), scores.dtype)
+
+        cost_by_rank = 1.0 - discount_values(lists.longest, loss.discount)
+        reciprocal_costs = np.zeros_like(cost_by_rank)
+        np.divide(1.0, cost_by_rank, out=reciprocal_costs, where=cost_by_rank > 0)
+        reciprocal_cost = reciprocal_costs[ranks]
+        # The first rank has no cost, so a document there keeps its weight.
+        has_cost = cost_by_rank[ranks] > 0
+
+        sampled_weights = np.empty((loss.samples, scores.size), scores.dtype)
         for sample in range(loss.samples):
+            # Streams of random numbers that do not overlap those of other uses.
             stream = RANKING_STREAM + 256 * sample
             drawn_scores = self._with_noise(scores, loss.spread, step, stream)
-            drawn_cost = cost[self._ranks(drawn_scores)]
-            gains[sample] = weights * np.where(has_cost, drawn_cost * share_of_rank, 1.0)
-        return gains
+            drawn_cost = cost_by_rank[self._ranks(drawn_scores)]
+            factors = np.where(has_cost, drawn_cost * reciprocal_cost, 1.0)
+            sampled_weights[sample] = weights * factors
+        return sampled_weights
 
 
 class _WeightTables(NamedTuple):

@@ -62,10 +62,13 @@ class SampledLoss(Loss):
         return isinstance(metric, ReaderMetric | MAP)
 
     def _rank_weights(self, weights: F64) -> F64:
-        """Return what the metric's weights of the ranks count in the loss, those before the cutoff
-        only.
+        """Return the metric's weight of each rank up to its cutoff; ranks behind it have weight 0.
+
+        Args:
+            weights: the metric's weight of every rank.
         """
-        return weights[: np.count_nonzero(weights)]
+        n_ranks = np.count_nonzero(weights)
+        return weights[:n_ranks]
 
     def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective:
         """Return the objective of checked lists."""
@@ -126,13 +129,14 @@ class YetiLoss(SampledLoss):
         return self.noise is not None or self.spread > 0
 
     def _rank_weights(self, weights: F64) -> F64:
-        """Return the weight of each rank and the next one: the drop of the metric's weights, or the
-        decay.
+        """Return the weight of each pair of neighbouring ranks: how much the metric's weight falls
+        from one to the next, or a power of ``decay``.
         """
-        drops = -np.diff(super()._rank_weights(weights), append=0.0)
+        weights_to_cutoff = super()._rank_weights(weights)
+        drops_to_next_rank = -np.diff(weights_to_cutoff, append=0.0)
         if self.decay is None:
-            return drops
-        return np.power(self.decay, np.arange(drops.size))
+            return drops_to_next_rank
+        return np.power(self.decay, np.arange(drops_to_next_rank.size))
 
 
 @register("plrank")
@@ -193,8 +197,10 @@ class _SampledObjective(Objective):
     loss: SampledLoss
 
     def __init__(self, loss: SampledLoss, lists: TrainingLists, seed: int, threads: int) -> None:
-        gains, weights = _gains_and_weights(loss.metric, lists)
-        self._weights = loss._rank_weights(weights)
+        gains, rank_weights = _compute_gains_and_weights(loss.metric, lists)
+        self._weights = loss._rank_weights(rank_weights)
+        # In units of a pair of documents: forty for the noise of each document, a hundred to find
+        # the document at each rank.
         n_ranks = np.minimum(self._weights.size, lists.sizes)
         cost_of_ranking = lists.sizes * 40.0 + 100.0 * n_ranks
         costs = loss.samples * cost_of_ranking
@@ -203,25 +209,42 @@ class _SampledObjective(Objective):
         self._scale = lists.weights_of(gains)
 
     def _results(self, scores: Floats, held: Floats, step: int) -> tuple[Floats, Floats, F64]:
-        """Return gradient, hessian and values at the scores, for the rankings drawn in a step."""
+        """Return gradient and hessian (one number each per document) and the value of each query,
+        as means over the rankings that are drawn at a step.
+
+        Args:
+            scores: scores at which the loss is taken.
+            held: scores that rankings are drawn from, where the two differ (YetiLoss).
+            step: keys the random numbers.
+        """
         if isinstance(self.loss, YetiLoss):
-            return self._neighbour_pairs(self.loss, scores, held, step)
+            return self._compare_neighbours(self.loss, scores, held, step)
         from tautrank.losses._sampled_kernel import policy_gradients
 
+        draws = self._draws(scores, step)
         grad, hess, values = self._filled_results(
-            policy_gradients, scores.dtype, self._draws(scores, step), self._weights
+            policy_gradients, scores.dtype, draws, self._weights
         )
-        return grad, np.maximum(np.abs(hess), np.abs(grad)), values
+        # A hessian of at least |gradient| keeps Newton steps at most 1 long.
+        hess = np.maximum(np.abs(hess), np.abs(grad))
+        return grad, hess, values
 
-    def _neighbour_pairs(
+    def _compare_neighbours(
         self, loss: YetiLoss, scores: Floats, held: Floats, step: int
     ) -> tuple[Floats, Floats, F64]:
-        """Return the results of the logistic loss of neighbours in rankings of noisy ``held``
-        scores.
+        """Return gradient, hessian and values of YetiLoss: a logistic loss of each two documents
+        that are neighbours in a randomly drawn ranking.
+
+        Args:
+            loss: the loss.
+            scores: scores that the logistic loss compares.
+            held: scores that rankings are drawn from.
+            step: keys the random numbers.
         """
         from tautrank.losses import _sampled_kernel as kernel
         from tautrank.losses._smoothing_kernel import DISTRIBUTIONS
 
+        # How the metric's reader goes on after a document, which decides what a swap changes.
         if isinstance(loss.metric, MAP):
             reader = kernel.COUNTS
         elif getattr(loss.metric, "stops", False):
@@ -235,7 +258,9 @@ class _SampledObjective(Objective):
         )
 
     def _draws(self, scores: Floats, step: int) -> Any:
-        """Return the lists and the noise to draw for them, as the kernels take them."""
+        """Return the arguments of the kernels that draw rankings: the lists, the scores to draw
+        from, and the keys of the random numbers.
+        """
         from tautrank.losses._smoothing_kernel import Draws
 
         return Draws(
@@ -250,11 +275,16 @@ class _SampledObjective(Objective):
         )
 
 
-def _gains_and_weights(metric: Any, lists: TrainingLists) -> tuple[F64, F64]:
-    """Return the gains of the documents and the weights of the ranks."""
+def _compute_gains_and_weights(metric: Any, lists: TrainingLists) -> tuple[F64, F64]:
+    """Return the gain of each document and the weight of each rank in a metric.
+
+    For average precision the gain of a relevant document is one over the number of relevant
+    documents of its query, and rank ``r`` has the weight ``1/r``.
+    """
     if not isinstance(metric, MAP):
         return reader_gains(metric, lists)
-    relevant = metric._document_values(lists.labels)
-    divisors = np.maximum(metric._norms(relevant, lists.offsets), 1.0)
-    weights = discount_values(lists.longest, "reciprocal", metric.k)
-    return relevant / np.repeat(divisors, lists.sizes), weights
+    relevance = metric._document_values(lists.labels)
+    n_relevant = np.maximum(metric._norms(relevance, lists.offsets), 1.0)
+    gains = relevance / np.repeat(n_relevant, lists.sizes)
+    rank_weights = discount_values(lists.longest, "reciprocal", metric.k)
+    return gains, rank_weights

@@ -128,7 +128,9 @@ class _SmoothObjective(Objective):
         self._scale = lists.weights_of(self._gains)
 
     def _results(self, scores: Floats, held: Floats, step: int) -> tuple[Floats, Floats, F64]:
-        """Return gradient, hessian and values at noisy scores."""
+        """Return gradient and hessian (one number each per document) and the value of each query
+        of one minus a smooth NDCG; there is nothing to hold fixed, so ``held`` is not used.
+        """
         from tautrank.losses._smooth_ndcg_kernel import approximate_ranks, sorted_gains
 
         loss, lists = self.loss, self.lists

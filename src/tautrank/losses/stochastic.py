@@ -131,16 +131,19 @@ class ScaleFreeMetric(Protocol):
 
 
 def checked_metric(metric_or_name: object) -> Metric | ScaleFreeMetric:
-    """Return the metric as an object that can be smoothed.
+    """Return the metric that a smoothed loss optimises, after checking that it can be optimised
+    directly; raise an error that lists the metrics that can.
 
     Args:
-        metric_or_name: the metric, or its name.
+        metric_or_name: a metric of this library or its name, or a `ScaleFreeMetric`.
     """
     metric = metric_or_name
     if isinstance(metric, str):
         metric = _read_metric(metric)
     if isinstance(metric, ReaderMetric) and isinstance(metric, Metric):
-        _ = metric.discount  # may refuse; since Python 3.12 `isinstance` no longer asks for it
+        # Reading the property may raise an error about options; since Python 3.12 `isinstance` no
+        # longer reads it.
+        _ = metric.discount
         if metric.ties not in ("worst", "expected"):
             raise OptionError(
                 f"metric: found {metric}; expected ties=worst, or ties=expected, which is mu=0"
@@ -351,16 +354,20 @@ class SmoothedObjective(Objective):
         else:
             assert isinstance(metric, ScaleFreeMetric)
             parts = _parts_of_own_metric(metric, lists, loss.ignores_shifts)
-        # In units of the pairs that `balanced_ranges` counts in: the noise and the search for the
-        # first documents, about forty per document, and its jumps.
+        # Costs are in units of a pair of documents. The noise of a document and the search for the
+        # first documents cost about forty; then come the scores at which the metric jumps.
         n_jumps = np.minimum(parts.k + 1.0, lists.sizes)
         cost_of_document = 40.0 + parts.cost_of_jump * n_jumps
         costs = loss.samples * lists.sizes * cost_of_document
         super().__init__(loss, lists, seed, threads, costs)
 
         self._scale = lists.weights_of(parts.values)
-        # A selection keeps the input order; a ranking uses the order of equal scores.
-        self._order = lists.arrangement if loss.ignores_shifts else np.arange(parts.values.size)
+        if loss.ignores_shifts:
+            # A metric of the ranking: documents in the order in which equal scores are ranked.
+            self._order = lists.arrangement
+        else:
+            # A metric of which scores are above 0 needs no order.
+            self._order = np.arange(parts.values.size)
         self._document_values = np.ascontiguousarray(parts.values[self._order])
         shift = loss._shift_by_label * lists.labels[self._order]
         self._options: dict[np.dtype[Any], tuple[Any, ...]] = {}
@@ -379,7 +386,9 @@ class SmoothedObjective(Objective):
         return kernels_for(metric.sums, metric.moved)
 
     def _draws_and_options(self, scores: Floats, step: int) -> tuple[Draws, Any]:
-        """Return the lists and the noise to draw for them, and what else the kernels take."""
+        """Return the arguments of the kernels that draw noise: the lists with their scores and
+        random seeds, and the options of the metric.
+        """
         from tautrank.losses._smoothing_kernel import Draws
 
         draws = Draws(
@@ -395,7 +404,9 @@ class SmoothedObjective(Objective):
         return draws, self._options[scores.dtype]
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
-        """Return the estimates of gradient and hessian at the scores, for the noise of a step."""
+        """Return estimates of gradient and hessian of the smoothed metric, one number each per
+        document, from the noise that is drawn at a step.
+        """
         from tautrank.losses._smoothing_kernel import finish_queries
 
         loss, kernels = self.loss, self._kernels
@@ -414,7 +425,9 @@ class SmoothedObjective(Objective):
         return grad, hess
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
-        """Return the negated metric of each query, the mean over the noise of a step."""
+        """Return the negated metric of each query at noisy scores, the mean over the draws of a
+        step.
+        """
         draws, options = self._draws_and_options(scores, step)
         return self._filled_values(self._kernels.values, draws, options)
 
@@ -435,15 +448,17 @@ class _MetricParts(NamedTuple):
 
 
 def _parts_of_reader(metric: ReaderMetric, lists: TrainingLists) -> _MetricParts:
-    """Return the parts of a metric of a reader."""
-    gains, weights = reader_gains(metric, lists)
+    """Return what a kernel needs to compute a metric like NDCG or ERR: the gains of the documents,
+    the number of ranks that count, and the weights of the ranks.
+    """
+    gains, rank_weights = reader_gains(metric, lists)
     # Ranks without a weight are beyond the cutoff, of the metric or of its discount table.
-    n_ranks = int(np.count_nonzero(weights))
-    drops = -np.diff(weights, append=0.0)
+    n_ranks = int(np.count_nonzero(rank_weights))
+    drops_to_next_rank = -np.diff(rank_weights, append=0.0)
     return _MetricParts(
         values=gains,
         k=max(n_ranks, 1),
-        options=(weights, drops, metric.stops),
+        options=(rank_weights, drops_to_next_rank, metric.stops),
         cost_of_jump=1.0,
     )
 
@@ -451,7 +466,14 @@ def _parts_of_reader(metric: ReaderMetric, lists: TrainingLists) -> _MetricParts
 def _parts_of_own_metric(
     metric: ScaleFreeMetric, lists: TrainingLists, ignores_shifts: bool
 ) -> _MetricParts:
-    """Return the parts of a `ScaleFreeMetric`."""
+    """Return what a kernel needs to compute a metric that a user wrote.
+
+    Args:
+        metric: the user's object.
+        lists: the labelled lists.
+        ignores_shifts: whether the metric depends on the ranking, rather than on which scores are
+            above 0.
+    """
     k = lists.longest if metric.k is None else metric.k
     return _MetricParts(
         values=_values_of_own_metric(metric, lists),
@@ -462,27 +484,32 @@ def _parts_of_own_metric(
 
 
 def reader_gains(metric: ReaderMetric, lists: TrainingLists) -> tuple[F64, F64]:
-    """Return `reader_parts` of the lists, refusing gains that float32 cannot hold.
+    """Return the gain of each document and the weight of each rank in a metric; raise an error
+    about gains that float32 cannot hold.
 
     Args:
         metric: the metric.
-        lists: the lists.
+        lists: the labelled lists.
     """
     with naming_queries(lists.offsets):
-        gains, weights = reader_parts(metric, lists.labels, lists.offsets)
+        gains, rank_weights = reader_parts(metric, lists.labels, lists.offsets)
     is_too_large = gains > _LARGEST_GAIN
     if is_too_large.any():
-        place = spot("labels", int(np.argmax(is_too_large)), lists.offsets)
+        first_too_large = int(np.argmax(is_too_large))
+        label_position = spot("labels", first_too_large, lists.offsets)
         raise DataError(
-            f"{place}: found a gain of {gains.max():g}; expected at most {_LARGEST_GAIN:g}, or the"
-            " metric ndcg, which divides gains by the best possible"
+            f"{label_position}: found a gain of {gains.max():g}; expected at most"
+            f" {_LARGEST_GAIN:g}, or the metric ndcg, which divides gains by the best possible"
         )
-    return gains, weights
+    return gains, rank_weights
 
 
 def _values_of_own_metric(metric: ScaleFreeMetric, lists: TrainingLists) -> F64:
-    """Return what each document brings to a `ScaleFreeMetric`, one number per document."""
+    """Return the value of each document in a metric that a user wrote, as float64; raise an error
+    unless there is one number per document.
+    """
     with naming_queries(lists.offsets):
+        # A copy, since the user's code may change the array.
         values = np.asarray(metric.document_values(lists.labels.copy()), np.float64)
     if values.shape != lists.labels.shape:
         raise DataError(
