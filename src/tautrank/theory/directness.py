@@ -306,21 +306,30 @@ def directness(
     eps1 0.02985, eps2 0.113: at most 0.1727 worse than the best by the metric, measured 0
     """
     lists = check_lists(lists)
-    return _measured(surrogate(loss), loss_scores, metric_scores, lists, seed=0)
+    return _measure_costs(surrogate(loss), loss_scores, metric_scores, lists, seed=0)
 
 
-def _measured(
+def _measure_costs(
     subject: Surrogate,
     loss_scores: ArrayLike,
     metric_scores: ArrayLike,
     lists: Lists,
     seed: int,
 ) -> Directness:
-    """Return both costs of two rankers: the best by the loss, and the best by the metric."""
-    costs = [_costs(subject, scores, lists, seed) for scores in (loss_scores, metric_scores)]
+    """Return what two rankers cost on each query, by the loss and by the metric.
+
+    Args:
+        subject: the loss, read on the scale of a metric.
+        loss_scores: scores of the ranker that is best by the loss.
+        metric_scores: scores of the ranker that is best by the metric.
+        lists: the labelled lists.
+        seed: seed of a random loss.
+    """
+    of_best_by_loss = _compute_costs(subject, loss_scores, lists, seed)
+    of_best_by_metric = _compute_costs(subject, metric_scores, lists, seed)
     return Directness(
-        loss_costs=np.array([cost.by_loss for cost in costs]),
-        metric_costs=np.array([cost.by_metric for cost in costs]),
+        loss_costs=np.array([of_best_by_loss.by_loss, of_best_by_metric.by_loss]),
+        metric_costs=np.array([of_best_by_loss.by_metric, of_best_by_metric.by_metric]),
     )
 
 
@@ -336,9 +345,11 @@ class _Costs(NamedTuple):
     by_metric: F64
 
 
-def _costs(subject: Surrogate, scores: ArrayLike, lists: Lists, seed: int) -> _Costs:
-    """Return both costs of one scoring."""
-    scores, _ = check_scored_lists(scores, lists)
+def _compute_costs(subject: Surrogate, scores: ArrayLike, lists: Lists, seed: int) -> _Costs:
+    """Return what one scoring of the documents costs on each query, by the loss and by the metric;
+    NaN where the metric skips the query.
+    """
+    scores = check_scored_lists(scores, lists)[0]
     by_metric = subject.metric_costs(scores, lists)
     by_loss = subject.costs(scores, lists, seed)
     return _Costs(np.where(np.isnan(by_metric), np.nan, by_loss), by_metric)
@@ -370,9 +381,11 @@ def directness_among(
     """
     best = best_scorings(loss, scorings, lists, seed=seed)
     lists = check_lists(lists)
-    by_loss = scorings[best.by_loss]
-    by_metric = scorings[best.by_metric]
-    return _measured(surrogate(loss), by_loss, by_metric, lists, seed)
+    scores_of_best_by_loss = scorings[best.by_loss]
+    scores_of_best_by_metric = scorings[best.by_metric]
+    return _measure_costs(
+        surrogate(loss), scores_of_best_by_loss, scores_of_best_by_metric, lists, seed
+    )
 
 
 class BestScorings(NamedTuple):
@@ -397,7 +410,8 @@ def best_scorings(
     *,
     seed: int = 0,
 ) -> BestScorings:
-    """Return which of the scorings has the least mean ``O1``, and which has the least mean ``O2``.
+    """Return the numbers of two scorings: the best one by the loss and the best one by the metric,
+    each with the least mean cost over the queries.
 
     Of several that are best by the metric it is the best by the loss, and the first one of equals.
 
@@ -414,13 +428,16 @@ def best_scorings(
         raise DataError("scorings: found none; expected at least one")
     lists = check_lists(lists)
     subject = surrogate(loss)
-    costs = [_costs(subject, scores, lists, seed) for scores in scorings]
-    mean_by_loss = np.array([mean_over_queries(cost.by_loss) for cost in costs])
-    mean_by_metric = np.array([mean_over_queries(cost.by_metric) for cost in costs])
-    is_best_by_metric = mean_by_metric <= mean_by_metric.min() + 1e-12
+    costs = [_compute_costs(subject, scores, lists, seed) for scores in scorings]
+    mean_loss_costs = np.array([mean_over_queries(cost.by_loss) for cost in costs])
+    mean_metric_costs = np.array([mean_over_queries(cost.by_metric) for cost in costs])
+
+    # Metrics that differ by rounding are equal.
+    is_best_by_metric = mean_metric_costs <= mean_metric_costs.min() + 1e-12
+    loss_costs_of_best = np.where(is_best_by_metric, mean_loss_costs, np.inf)
     return BestScorings(
-        by_loss=int(np.argmin(mean_by_loss)),
-        by_metric=int(np.argmin(np.where(is_best_by_metric, mean_by_loss, np.inf))),
+        by_loss=int(np.argmin(mean_loss_costs)),
+        by_metric=int(np.argmin(loss_costs_of_best)),
     )
 
 
@@ -442,8 +459,8 @@ def spread_scorings(lists: Labelled, *, seed: int = 0) -> list[F64]:
     lists = check_lists(lists)
     rng = np.random.default_rng(whole("seed", seed, 0))
     labels = float_labels(lists)
-    highest = max(float(labels.max(initial=0.0)), 1e-300)
-    by_label = labels / highest
+    highest_label = max(float(labels.max(initial=0.0)), 1e-300)  # not 0, to divide by it
+    by_label = labels / highest_label
     scorings = []
     for scale in (0.5, 3.0, 20.0):
         for t in (0.0, 0.2, 0.4, 0.6, 0.8):

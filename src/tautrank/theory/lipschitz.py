@@ -103,16 +103,18 @@ def slopes_at_kinks(
     (array([-1., nan]), array([ 1., nan]))
     """
 
-    def one_sided(width: float) -> tuple[F64, F64]:
+    def one_sided_slopes(width: float) -> tuple[F64, F64]:
         left = differences(function, scores, offsets, (-width, 0.0), places)
         right = differences(function, scores, offsets, (0.0, width), places)
         return left, right
 
-    left, right = one_sided(WIDTH)
-    far_left, far_right = one_sided(_WIDER * WIDTH)
+    left, right = one_sided_slopes(WIDTH)
+    wide_left, wide_right = one_sided_slopes(_WIDER * WIDTH)
+    # The jump of the slope at a kink is the same for every width; curvature makes one that grows
+    # with the width.
     jump = np.abs(right - left)
-    far_jump = np.abs(far_right - far_left)
-    is_kink = jump > 0.5 * far_jump
+    wide_jump = np.abs(wide_right - wide_left)
+    is_kink = jump > 0.5 * wide_jump
     low = np.where(is_kink, np.minimum(left, right), np.nan)
     high = np.where(is_kink, np.maximum(left, right), np.nan)
     return low, high
@@ -216,19 +218,31 @@ def proven_constant(loss: Loss, lists: Lists) -> F64:
 
 
 def _largest_weights(loss: LambdaLoss, lists: Lists) -> F64:
-    """Return a bound on the sum of the weights of all pairs for any ranking, one per query."""
+    """Return, for each query, a number that the weights of all its pairs never exceed in sum,
+    whatever the ranking is.
+
+    The weight of a pair is a document part (the difference of the labels or gains ``u`` of its two
+    documents) times a rank part (made of the tables ``v`` by rank and ``gap`` by distance). The
+    document parts are added up, and the rank part is taken at its largest.
+
+    Args:
+        loss: a member of the LambdaLoss family.
+        lists: the labelled lists.
+    """
     training_lists = TrainingLists.of(lists)
     u = loss._document_weights(training_lists)[training_lists.arrangement]
     v, gap = loss._rank_weights(lists.longest + 1)
     if loss.every_pair:
         largest_v = float(v.max(initial=0.0))
-        n_pairs = lists.sizes - 1  # of each document
-        return np.asarray(largest_v * n_pairs * query_sums(u, lists.offsets))
+        n_pairs_of_document = lists.sizes - 1
+        return np.asarray(largest_v * n_pairs_of_document * query_sums(u, lists.offsets))
+
     sums = np.zeros(lists.n_queries)
     for i, j in document_pairs(lists.offsets):
-        np.add.at(sums, lists.query[i], np.minimum(np.abs(u[i] - u[j]), loss._cap))
-    largest_part_of_rank = v[0] - v[-1] + gap[1:].max(initial=0.0)
-    return np.asarray(sums * largest_part_of_rank)
+        differences_of_u = np.minimum(np.abs(u[i] - u[j]), loss._cap)
+        np.add.at(sums, lists.query[i], differences_of_u)
+    largest_rank_part = v[0] - v[-1] + gap[1:].max(initial=0.0)
+    return np.asarray(sums * largest_rank_part)
 
 
 def measured_constant(
@@ -238,10 +252,11 @@ def measured_constant(
     seed: int,
     scales: tuple[float, ...] = (0.1, 1.0, 30.0),
 ) -> F64:
-    """Return the largest ``sum_i |dl/ds_i|`` over random and worst-case scores, one per query.
+    """Return, for each query, the steepest slope ``sum_i |dl/ds_i|`` of a loss ``l`` that was found
+    at random and worst-case scores ``s``: a lower bound of its Lipschitz constant.
 
     Where the loss returns a direction other than its derivative, the derivative is taken by
-    differences.
+    finite differences.
 
     Args:
         loss: the loss.
@@ -261,9 +276,9 @@ def measured_constant(
         scorings.append(rng.normal(size=lists.n_documents))
 
     steepest = np.zeros(lists.n_queries)
-    for step, unit in enumerate(scorings):
+    for step, scoring in enumerate(scorings):
         for scale in scales:
-            scores = scale * unit
+            scores = scale * scoring
             if loss.gradient_is_derivative:
                 slopes = np.asarray(objective.gradients(scores, step)[0], dtype=np.float64)
             else:
@@ -273,11 +288,14 @@ def measured_constant(
 
 
 def _worst_on_top(lists: Lists) -> F64:
-    """Return scores of 1 for the first document of the lowest label of each query, and 0."""
+    """Return scores that put one document with the lowest label of each query on top: 1 for it,
+    and 0 for the rest.
+    """
     scores = np.zeros(lists.n_documents)
-    lowest_first = np.lexsort((lists.labels, lists.query))
-    starts = lists.offsets[:-1][lists.sizes > 0]
-    scores[lowest_first[starts]] = 1.0
+    lowest_label_first = np.lexsort((lists.labels, lists.query))
+    query_starts = lists.offsets[:-1][lists.sizes > 0]
+    worst_documents = lowest_label_first[query_starts]
+    scores[worst_documents] = 1.0
     return scores
 
 

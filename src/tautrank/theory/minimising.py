@@ -71,7 +71,8 @@ class DampedSoftmax(NamedTuple):
 
     @classmethod
     def of(cls, scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) -> DampedSoftmax:
-        """Return the distribution of given scores.
+        """Return the softmax of scores with ``epsilon`` added to its denominator, and what is left
+        of the probability.
 
         Args:
             scores: one finite number per document.
@@ -86,16 +87,17 @@ class DampedSoftmax(NamedTuple):
         exponentials = np.exp(scores - np.repeat(top, sizes))
         extra = np.exp(log_epsilon - top)
 
-        # Added up without the best document, next to which the others would lose their digits.
-        best = _best(scores, offsets)
-        of_best = np.zeros_like(exponentials)
-        of_best[best] = exponentials[best]
-        tail = query_sums(exponentials - of_best, offsets) + extra
-        total = tail + query_sums(of_best, offsets)
+        # The documents below the best one are added up first: beside it they would lose digits.
+        best = _find_best(scores, offsets)
+        best_exponentials = np.zeros_like(exponentials)
+        best_exponentials[best] = exponentials[best]
+        sum_below_best = query_sums(exponentials - best_exponentials, offsets) + extra
+        total = sum_below_best + query_sums(best_exponentials, offsets)
+
         rho = exponentials / np.repeat(total, sizes)
-        not_rho = 1.0 - rho
-        not_rho[best] = (tail / total)[sizes > 0]
-        return cls(rho=rho, rest=not_rho, missing=extra / total, offsets=offsets)
+        one_minus_rho = 1.0 - rho
+        one_minus_rho[best] = (sum_below_best / total)[sizes > 0]
+        return cls(rho=rho, rest=one_minus_rho, missing=extra / total, offsets=offsets)
 
 
 def smallest_eigenvalue(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) -> F64:
@@ -122,7 +124,7 @@ def smallest_eigenvalue(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 
     np.divide(smallest, smallest + damped.missing, out=shares, where=smallest > 0)
     start = np.minimum(damped.missing * shares, smallest)
     # Of a far smaller rho than what is missing the root rounds to that rho itself.
-    root = np.minimum(_root_below(damped.rho, damped, start), smallest)
+    root = np.minimum(_solve_below_poles(damped.rho, damped, start), smallest)
     return np.where(np.diff(damped.offsets) == 0, np.nan, root)
 
 
@@ -150,11 +152,13 @@ def spectral_gap(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) 
     log_epsilon = np.log(real("epsilon", epsilon, 0.0, above=True))
     scores, offsets = check_list_scores(scores, offsets)
     sizes = np.diff(offsets)
-    best = _best(scores, offsets)
+    # The best document of a query is moved to at most _FAR_AHEAD above the second best, or above
+    # epsilon, so that no probability leaves the range of floats.
+    best = _find_best(scores, offsets)
     limited = scores.copy()
     limited[best] = -np.inf
-    second = np.maximum(query_maxima(limited, offsets), log_epsilon)[sizes > 0]
-    limited[best] = np.minimum(scores[best], second + _FAR_AHEAD)
+    second_scores = np.maximum(query_maxima(limited, offsets), log_epsilon)[sizes > 0]
+    limited[best] = np.minimum(scores[best], second_scores + _FAR_AHEAD)
 
     damped = DampedSoftmax.of(limited, offsets, epsilon)
     spread = query_sums(damped.rho * damped.rest, offsets)
@@ -162,35 +166,42 @@ def spectral_gap(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) 
     np.divide(damped.missing, spread, out=start, where=damped.missing < spread)
     poles = np.full_like(limited, 1e300)
     np.divide(1.0, damped.rest, out=poles, where=damped.rest > 0)
-    return np.where(sizes == 0, np.nan, _root_below(poles, damped, start))
+    return np.where(sizes == 0, np.nan, _solve_below_poles(poles, damped, start))
 
 
-def _best(scores: F64, offsets: I64) -> I64:
-    """Return the flat index of the best document of each query that has documents."""
+def _find_best(scores: F64, offsets: I64) -> I64:
+    """Return the index of the document with the highest score of each query that has documents."""
     query = query_of(offsets)
     best_first = np.lexsort((-scores, query))
-    _, first_of_query = np.unique(query, return_index=True)
+    first_of_query = np.unique(query, return_index=True)[1]
     return best_first[first_of_query]
 
 
-def _root_below(poles: F64, damped: DampedSoftmax, start: F64) -> F64:
-    """Return the root of ``sum_i rho_i x / (p_i - x) = missing`` below all poles, by Newton's
-    method from above it.
+def _solve_below_poles(poles: F64, damped: DampedSoftmax, start: F64) -> F64:
+    """Solve ``sum_i rho_i x / (p_i - x) = missing`` for ``x``, one number per query, by Newton's
+    method.
+
+    The sum runs over the documents ``i`` of a query, and the root is below all ``p_i``.
+
+    Args:
+        poles: ``p``, one per document.
+        damped: the probabilities ``rho`` of the documents, and the mass that is missing to 1.
+        start: where to start, above the root of each query; steps go down only.
     """
     x = start
     for _ in range(_MOST_ROUNDS):
-        spread = np.repeat(x, np.diff(damped.offsets))
-        distance = np.where(poles > spread, poles - spread, np.inf)
-        share = damped.rho / distance
-        value = query_sums(share * spread, damped.offsets) - damped.missing
-        slope = query_sums(share * (poles / distance), damped.offsets)
+        x_of_document = np.repeat(x, np.diff(damped.offsets))
+        distance = np.where(poles > x_of_document, poles - x_of_document, np.inf)
+        ratio = damped.rho / distance
+        value = query_sums(ratio * x_of_document, damped.offsets) - damped.missing
+        slope = query_sums(ratio * (poles / distance), damped.offsets)
         step = np.zeros_like(x)
         with np.errstate(over="ignore"):
             np.divide(value, slope, out=step, where=slope > 0)
-        moved = x - np.maximum(step, 0.0)
-        if not (moved < x).any():
+        next_x = x - np.maximum(step, 0.0)
+        if not (next_x < x).any():
             break
-        x = np.where(moved > 0, moved, x)
+        x = np.where(next_x > 0, next_x, x)
     return x
 
 

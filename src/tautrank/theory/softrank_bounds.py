@@ -239,14 +239,24 @@ def softrank_ndcg_bound(
 def _bound_of_lists(
     bound: Callable[[float, F64, I64, F64], F64], loss: SoftRank, scores: F64, lists: Lists
 ) -> F64:
-    """Return the bound in sigma and delta for each query; NaN where it says nothing."""
-    delta = least_distances(scores, lists.offsets)
-    delta[lists.sizes == 1] = 1.0  # alone: of any distance, and the bound is 0
+    """Return a bound on ``|NDCG - SoftNDCG|`` for each query, from the least distance of its
+    scores, the number of its documents and its highest label; NaN where there is no bound: in a
+    query with ties or without documents, or where the formula gives infinity.
+
+    Args:
+        bound: `softrank_bound` or `softrank_bound_as_stated`.
+        loss: the loss, whose sigma is the standard deviation of every score.
+        scores: one per document.
+        lists: the labelled lists.
+    """
+    distances = least_distances(scores, lists.offsets)
+    # A single document has no distance: any will do, since the bound is 0.
+    distances[lists.sizes == 1] = 1.0
     highest_labels = query_maxima(float_labels(lists), lists.offsets)
-    applies = (delta > 0) & (lists.sizes > 0)
+    applies = (distances > 0) & (lists.sizes > 0)
     bounds = np.full(lists.n_queries, np.nan)
     bounds[applies] = bound(
-        loss.sigma, delta[applies], lists.sizes[applies], highest_labels[applies]
+        loss.sigma, distances[applies], lists.sizes[applies], highest_labels[applies]
     )
     bounds[np.isinf(bounds)] = np.nan
     return bounds
@@ -351,16 +361,20 @@ def flip_sums(scores: F64, lists: Lists, weight: Callable[[I64, I64], Array], no
     from scipy.special import erfc
 
     sums = np.zeros(lists.n_queries)
+    # Document i is ranked above j.
     for i, j in document_pairs(lists.offsets):
         query = lists.query[i]
-        gap = scores[i] - scores[j]
+        score_gap = scores[i] - scores[j]
         label_gap = lists.labels[i] - lists.labels[j]
-        pull = noise.mu[query] * label_gap
-        lead = np.zeros_like(gap)
+        # In units of sigma: how far i is ahead, and how far the shift pushes it down. Tied
+        # documents are 0 apart for every sigma, also for 0.
+        lead = np.zeros_like(score_gap)
         with np.errstate(divide="ignore", over="ignore"):
-            np.divide(gap, noise.sigma[query], out=lead, where=gap > 0)
-        chance = erfc(0.5 * (lead - pull))
-        np.add.at(sums, query, 0.5 * weight(i, j) * chance)
+            np.divide(score_gap, noise.sigma[query], out=lead, where=score_gap > 0)
+        shift = noise.mu[query] * label_gap
+        # erfc(x / 2) / 2 is the chance that the noise of j exceeds that of i by more than x.
+        twice_chance = erfc(0.5 * (lead - shift))
+        np.add.at(sums, query, 0.5 * weight(i, j) * twice_chance)
     return sums
 
 
@@ -371,11 +385,14 @@ def least_distances(scores: F64, offsets: I64) -> F64:
     >>> least_distances(np.array([0.0, 3.0, 1.0, 5.0]), np.array([0, 3, 4]))
     array([ 1., inf])
     """
-    sizes = np.diff(offsets)
-    in_order = np.lexsort((scores, query_of(offsets)))
-    gaps = np.diff(scores[in_order], prepend=0.0)
-    gaps[offsets[:-1][sizes > 0]] = np.inf  # the first document of a query has none before it
-    return np.where(sizes > 0, -query_maxima(-gaps, offsets), np.inf)
+    has_documents = np.diff(offsets) > 0
+    by_score = np.lexsort((scores, query_of(offsets)))
+    gaps_to_previous = np.diff(scores[by_score], prepend=0.0)
+    # The first document of a query has no previous one.
+    first_documents = offsets[:-1][has_documents]
+    gaps_to_previous[first_documents] = np.inf
+    smallest_gaps = -query_maxima(-gaps_to_previous, offsets)
+    return np.where(has_documents, smallest_gaps, np.inf)
 
 
 def largest_steps(discount: Discount, k: int | None, lists: Lists) -> F64:
@@ -390,27 +407,48 @@ def largest_steps(discount: Discount, k: int | None, lists: Lists) -> F64:
     array([0. , 0.5])
     """
     values = discount_values(lists.longest + 1, discount, k)
-    largest_so_far = np.maximum.accumulate(-np.diff(values))
-    # A list of n documents has n - 1 steps; one that ends before the cutoff does not fall to 0.
-    return np.concatenate(([0.0, 0.0], largest_so_far))[lists.sizes]
+    falls = -np.diff(values)  # from each rank to the next
+    largest_fall = np.maximum.accumulate(falls)
+    # A list of n documents has n - 1 steps between its ranks: none for n of 0 and 1.
+    largest_by_size = np.concatenate(([0.0, 0.0], largest_fall))
+    return largest_by_size[lists.sizes]
 
 
 def _contests_bound(loss: SoftRank, scores: F64, lists: Lists) -> F64:
-    """Return the bound by contests: ``d sum (G_i + G_j) erfc(|s_i - s_j| / (2 sigma)) / 2``."""
+    """Return a bound on ``|NDCG - SoftNDCG|`` for each query:
+    ``d sum_{i<j} (G_i + G_j) erfc(|s_i - s_j| / (2 sigma)) / 2``.
+
+    With scores ``s`` and noise of standard deviation ``sigma``, ``erfc(...) / 2`` is the chance
+    that noise reverses documents ``i`` and ``j``; each then moves by one rank, which is worth at
+    most its gain ``G`` (over the maximal DCG) times ``d``, the largest step of the discount.
+    """
     dcg = DCG(k=loss.k, gain=loss.gain, discount=loss.discount)
-    ideal = dcg.per_query(lists.labels, lists)
-    order = np.lexsort((-scores, lists.query))
-    gains = gain_values(lists.labels, loss.gain)[order]
-    in_order = dataclasses.replace(lists, labels=lists.labels[order])
-    noise = Noise(sigma=np.full(ideal.size, loss.sigma), mu=np.zeros(ideal.size))
-    sums = flip_sums(scores[order], in_order, lambda i, j: gains[i] + gains[j], noise)
+    max_dcg = dcg.per_query(lists.labels, lists)
+
+    ranking = np.lexsort((-scores, lists.query))
+    gains = gain_values(lists.labels, loss.gain)[ranking]
+    lists_in_order = dataclasses.replace(lists, labels=lists.labels[ranking])
+
+    def sum_of_gains(i: I64, j: I64) -> F64:
+        return gains[i] + gains[j]
+
+    noise = Noise(sigma=np.full(max_dcg.size, loss.sigma), mu=np.zeros(max_dcg.size))
+    sums = flip_sums(scores[ranking], lists_in_order, sum_of_gains, noise)
     d = largest_steps(loss.discount, loss.k, lists)
-    return d * sums / ideal
+    return d * sums / max_dcg
 
 
 def _sum_of_epsilons(setting: _Setting, factor: F64) -> F64:
-    """Return ``2^(K-1) N (e1 + sqrt(v / (1 - 5 v)) + 5 v)``, ``v = factor (1 - erf(x)^2)``;
-    infinity from 1/5 on.
+    """Return SoftRank's bound on ``|NDCG - SoftNDCG|`` (Theorem 2 of He and Liu),
+    ``2^(K-1) N (e1 + sqrt(v / (1 - 5 v)) + 5 v)``; infinity where ``v >= 1/5``.
+
+    Here ``x = delta / (2 sigma)``, ``v = factor (1 - erf(x)^2)`` and
+    ``e1 = (N - 1) sigma / (2 delta sqrt(pi)) exp(-x^2)``.
+
+    Args:
+        setting: ``sigma``, the least distance ``delta`` of two scores, the number ``N`` of
+            documents and the highest label ``K - 1``, as arrays of the same shape.
+        factor: ``(N - 1)/4`` in the proof, 1 in the statement.
     """
     from scipy.special import erfc
 
@@ -419,26 +457,40 @@ def _sum_of_epsilons(setting: _Setting, factor: F64) -> F64:
     e1 = (n - 1.0) * sigma
     e1 = e1 / (2.0 * np.sqrt(np.pi) * delta)
     e1 = e1 * np.exp(-(x**2))
-    # 1 - erf(x)^2, accurate where erf is nearly 1.
-    wrong = erfc(x)
-    variance = factor * (wrong * (2.0 - wrong))
-    is_below = variance < 0.2
-    v = np.where(is_below, variance, 0.0)
+
+    # 1 - erf(x)^2 = c (2 - c) with c = 1 - erf(x), accurate where erf is nearly 1.
+    c = erfc(x)
+    variance = factor * (c * (2.0 - c))
+    is_below_limit = variance < 0.2
+    v = np.where(is_below_limit, variance, 0.0)
     e2 = np.sqrt(v / (1.0 - 5.0 * v))
-    epsilons = e1 + e2 + 5.0 * v
-    return np.where(is_below, np.exp2(highest_label) * n * epsilons, np.inf)
+    sum_of_epsilons = e1 + e2 + 5.0 * v
+    bound = np.exp2(highest_label) * n * sum_of_epsilons
+    return np.where(is_below_limit, bound, np.inf)
 
 
 def _sigma_limit(delta: ArrayLike, documents: ArrayLike, share: float) -> F64:
-    """Return the sigma at which ``(N - 1)/4 (1 - erf(x)^2)`` reaches ``share / 4``."""
+    """Return the standard deviation ``sigma`` of scores at which ``(N - 1)/4 (1 - erf(x)^2)``
+    reaches ``share / 4``, with ``x = delta / (2 sigma)``; infinity where it never does.
+
+    Solved for sigma this is ``delta / (2 erfinv(sqrt(1 - share / (N - 1))))``.
+
+    Args:
+        delta: least distance of two scores.
+        documents: number of documents, ``N``.
+        share: 0.8 for the limit of the proof, 1 for that of the statement.
+    """
     from scipy.special import erfinv
 
-    _, delta, n, _ = _checked_setting(1.0, delta, documents, 0.0)
-    per_other = np.divide(share, n - 1.0, out=np.ones_like(n), where=n > 1.0)
-    inside = np.maximum(1.0 - per_other, 0.0)
-    # With few documents no sigma is too large: erfinv(0) = 0.
+    # Sigma and the highest label are only there to be checked with the rest.
+    setting = _checked_setting(1.0, delta, documents, 0.0)
+    n = setting.n
+    share_per_rival = np.divide(share, n - 1.0, out=np.ones_like(n), where=n > 1.0)
+    erf_squared = np.maximum(1.0 - share_per_rival, 0.0)
+    x = erfinv(np.sqrt(erf_squared))
+    # With few documents x is 0, and no sigma is too large.
     with np.errstate(divide="ignore"):
-        return delta / (2.0 * erfinv(np.sqrt(inside)))
+        return setting.delta / (2.0 * x)
 
 
 def _checked_setting(

@@ -89,8 +89,8 @@ class Bound:
 
     @property
     def parts(self) -> dict[str, F64]:
-        """How much of the gap each inequality of the proof loses, from the upper side down; they
-        add up to the gap.
+        """How much each inequality of the proof loses, by name, from the upper side down to the
+        lower one; together they are the gap between the two sides.
         """
         lower_name = self.name.split(" >= ")[-1]
         parts = {}
@@ -197,8 +197,8 @@ def has_relevant(lists: Lists) -> Bools:
 
 
 def document_pairs(offsets: I64) -> Iterator[tuple[I64, I64]]:
-    """Yield the pairs of documents of all lists, a block at a time: the first documents and those
-    behind them.
+    """Yield all pairs of documents of the same list, many pairs at a time, as two arrays: the
+    documents that come first, and the documents behind them.
 
     >>> [(i.tolist(), j.tolist()) for i, j in document_pairs(np.array([0, 3, 5]))]
     [([0, 0, 1, 3], [1, 2, 2, 4])]
@@ -211,9 +211,10 @@ def document_pairs(offsets: I64) -> Iterator[tuple[I64, I64]]:
     for documents in np.split(np.arange(n_documents), starts_of_blocks):
         n_pairs = n_behind[documents]
         first = np.repeat(documents, n_pairs)
-        first_pair = np.repeat(np.cumsum(n_pairs) - n_pairs, n_pairs)
-        place = np.arange(first.size) - first_pair
-        yield first, first + 1 + place
+        # Number the pairs of each first document from 0.
+        starts = np.cumsum(n_pairs) - n_pairs
+        pair_number = np.arange(first.size) - np.repeat(starts, n_pairs)
+        yield first, first + 1 + pair_number
 
 
 def sees_scores(loss: Loss) -> bool:
