@@ -115,7 +115,7 @@ def _no_large_labels(loss: Loss, scores: F64, lists: Lists) -> str | None:
 @law("runs")
 def _runs(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """the loss returns a gradient, a hessian and a value for ordinary lists"""
-    for name, values in results(_bound(loss, lists), scores).items():
+    for name, values in results(_bind(loss, lists), scores).items():
         expected = lists.sizes.shape if name == "value" else scores.shape
         if np.shape(values) != expected:
             yield f"its {name} has the shape {np.shape(values)}; expected {expected}"
@@ -125,46 +125,56 @@ def _runs(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 def _derivative(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """the gradient is the derivative of the loss, with its weights, targets and noise held fixed"""
     step = 3
-    objective = _bound(loss, lists)
+    objective = _bind(loss, lists)
     gradient = objective.gradients(scores, step)[0]
     function = objective.frozen(scores, step).values
-    slopes_of = _Slopes(function, scores, lists, _places(lists))
-    slopes = slopes_of.by_differences(WIDTH)
-    is_wrong = slopes_of.are_taken() & _differ(gradient, slopes)
+    finite_differences = _Slopes(function, scores, lists, _choose_places(lists))
+    slopes = finite_differences.by_differences(WIDTH)
+    is_wrong = finite_differences.are_taken() & _differ(gradient, slopes)
     if is_wrong.any():
         # Next to a large value the difference of a narrow step is rounding.
-        slopes = slopes_of.by_wide_differences()
-        is_wrong &= _differ(gradient, slopes, slopes_of.rounding(_WIDE))
+        slopes = finite_differences.by_wide_differences()
+        is_wrong &= _differ(gradient, slopes, finite_differences.rounding(_WIDE))
     if is_wrong.any():
-        low, high = slopes_of.at_kinks()
+        # At a kink every number between the two one-sided slopes is a derivative.
+        low, high = finite_differences.at_kinks()
         tolerance = 1e-8 + 1e-6 * np.abs(slopes)
-        tolerance += slopes_of.rounding(_WIDE)
+        tolerance += finite_differences.rounding(_WIDE)
         is_above = gradient >= low - tolerance
         is_below = gradient <= high + tolerance
         is_wrong &= ~(is_above & is_below)
     if is_wrong.any():
         # A kink may also be within the step: then a far narrower one shows another slope.
-        narrow = slopes_of.by_differences(_NARROW)
-        error = slopes_of.rounding(_NARROW)
-        change = np.abs(narrow - slopes_of.by_differences(WIDTH))
-        has_kink = change > 100.0 * error
-        is_wrong &= _differ(gradient, narrow, error) | ~has_kink
+        narrow_slopes = finite_differences.by_differences(_NARROW)
+        rounding = finite_differences.rounding(_NARROW)
+        change = np.abs(narrow_slopes - finite_differences.by_differences(WIDTH))
+        has_kink = change > 100.0 * rounding
+        is_wrong &= _differ(gradient, narrow_slopes, rounding) | ~has_kink
     if is_wrong.any():
         worst = int(np.argmax(np.where(is_wrong, np.abs(gradient - slopes), -np.inf)))
-        spot = _spot("gradient", worst, lists)
+        title = _name_entry("gradient", worst, lists)
         expected = f"{slopes[worst]:.6g}, the slope of the loss"
-        yield f"{spot} is {gradient[worst]:.6g}; expected {expected}"
+        yield f"{title} is {gradient[worst]:.6g}; expected {expected}"
 
 
-def _places(lists: Lists) -> list[int]:
-    """Return the places of a list at which losses are differentiated: all, or some far apart."""
+def _choose_places(lists: Lists) -> list[int]:
+    """Return the positions inside a list at which a loss is differentiated, counted from 0: all of
+    them in short lists, otherwise some that are evenly spaced.
+    """
     n_places = min(lists.longest, _MOST_PLACES)
     places = np.linspace(0, lists.longest - 1, n_places).astype(int)
     return sorted(set(places.tolist()))
 
 
 def _differ(gradient: Floats, slopes: F64, rounding: F64 | float = 0.0) -> Bools:
-    """Return where gradient and slopes are further apart than differences are exact."""
+    """Return, for each document, whether its gradient differs from the slope that was measured by
+    more than finite differences are exact.
+
+    Args:
+        gradient: what the loss returned.
+        slopes: what was measured.
+        rounding: error of the slopes by rounding.
+    """
     tolerance = np.maximum(1e-8, rounding) + 1e-6 * np.abs(slopes)
     # NaN differs from everything.
     return ~(np.abs(gradient - slopes) <= tolerance)
@@ -218,9 +228,9 @@ def _frozen(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """with its weights, targets and noise held fixed at some scores, the loss has its own value
     there
     """
-    objective = _bound(loss, lists)
+    objective = _bind(loss, lists)
     held: Results = {"value": objective.frozen(scores, 2).values(scores)}
-    yield from _unlike(held, {"value": objective.values(scores, 2)}, lists)
+    yield from _describe_differences(held, {"value": objective.values(scores, 2)}, lists)
 
 
 @law("finite", on="both")
@@ -228,7 +238,7 @@ def _finite(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """gradients, hessians and values are finite, no hessian is below 0, also at scores a million
     times as large
     """
-    objective = _bound(loss, lists)
+    objective = _bind(loss, lists)
     yield from not_finite(results(objective, scores))
     for sentence in not_finite(results(objective, 1e6 * scores)):
         yield f"{sentence} at scores a million times as large"
@@ -237,42 +247,51 @@ def _finite(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 @law("curved")
 def _curved(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """some hessian is above 0, since boosters divide by their sum"""
-    if not _bound(loss, lists).gradients(scores)[1].any():
+    if not _bind(loss, lists).gradients(scores)[1].any():
         yield "all hessians are 0"
 
 
 @law("no-relevant", on="both")
 def _no_relevant(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """a query without a relevant document has value 0, gradient 0 and hessian 0"""
+    # Every other query loses its labels.
     labels = np.where(lists.query % 2 == 0, 0.0, lists.labels)
-    some_bare = Lists.of(labels, lists.offsets)
-    is_bare = ~has_relevant(some_bare)
-    for name, values in results(_bound(loss, some_bare), scores).items():
-        of_bare = values[is_bare if name == "value" else is_bare[lists.query]]
-        if of_bare.any():
-            yield f"found a {name} of {of_bare[of_bare != 0][0]:g} there"
+    changed_lists = Lists.of(labels, lists.offsets)
+    is_irrelevant_query = ~has_relevant(changed_lists)
+    is_in_irrelevant_query = is_irrelevant_query[lists.query]
+    for name, values in results(_bind(loss, changed_lists), scores).items():
+        # Values are one per query, gradients and hessians one per document.
+        is_looked_at = is_irrelevant_query if name == "value" else is_in_irrelevant_query
+        should_be_0 = values[is_looked_at]
+        if should_be_0.any():
+            first_wrong = should_be_0[should_be_0 != 0][0]
+            yield f"found a {name} of {first_wrong:g} there"
 
 
 @law("independent")
 def _independent(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """a query does not depend on the other queries"""
-    rows = slice(*lists.offsets[2:4])
+    # The third list is put among lists with different scores and labels.
+    documents = slice(lists.offsets[2], lists.offsets[3])
     other_scores, other_lists = synthetic_lists(seed=1)
     other_labels = float_labels(other_lists).copy()
-    other_scores[rows] = scores[rows]
-    other_labels[rows] = lists.labels[rows]
+    other_scores[documents] = scores[documents]
+    other_labels[documents] = lists.labels[documents]
 
-    def of_third_list(scores: F64, labels: Floats) -> Results:
-        objective = _bound(loss, Lists.of(labels, lists.offsets))
-        of_all = results(objective, scores)
-        value = of_all.pop("value")
-        return {**{name: values[rows] for name, values in of_all.items()}, "value": value[2:3]}
+    def results_of_third_list(scores: F64, labels: Floats) -> Results:
+        objective = _bind(loss, Lists.of(labels, lists.offsets))
+        of_all_lists = results(objective, scores)
+        return {
+            "gradient": of_all_lists["gradient"][documents],
+            "hessian": of_all_lists["hessian"][documents],
+            "value": of_all_lists["value"][2:3],
+        }
 
-    beside_others = of_third_list(other_scores, other_labels)
-    plain = of_third_list(scores, float_labels(lists))
-    third_list = Lists.of(lists.labels[rows])
+    beside_others = results_of_third_list(other_scores, other_labels)
+    plain = results_of_third_list(scores, float_labels(lists))
+    third_list = Lists.of(lists.labels[documents])
     expected = "as beside other lists"
-    for sentence in _unlike(beside_others, plain, third_list, expected=expected):
+    for sentence in _describe_differences(beside_others, plain, third_list, expected=expected):
         yield f"of the same list, {sentence}"
 
 
@@ -286,43 +305,48 @@ def _order(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     moved_lists = Lists.of(lists.labels[order], lists.offsets)
     moved = _sorted_results(subject, scores[order], moved_lists)
     atol = 1e-12 * _size(plain)
-    yield from _unlike(moved, plain, lists, rtol=1e-9, atol=atol, expected="as in another order")
+    yield from _describe_differences(
+        moved, plain, lists, rtol=1e-9, atol=atol, expected="as in another order"
+    )
 
 
 def _sorted_results(loss: Loss, scores: F64, lists: Lists) -> Results:
-    """Return results in an order that does not depend on the order of the documents.
+    """Return gradient and hessian of the documents of each query sorted by score and label, so
+    that they do not depend on the order in which documents are given; and the value of each query.
 
-    Documents with the same score and label are interchangeable: their results are compared as sets.
+    Documents with the same score and label are interchangeable: theirs are sorted by the number
+    itself.
     """
-    of_all = results(loss.bind(lists), scores)
-    value = of_all.pop("value")
-    in_order: Results = {}
-    for name, values in of_all.items():
-        in_order[name] = values[np.lexsort((values, lists.labels, scores, lists.query))]
-    return {**in_order, "value": value}
+    sorted_results = results(loss.bind(lists), scores)
+    for name in ("gradient", "hessian"):
+        numbers = sorted_results[name]
+        order = np.lexsort((numbers, lists.labels, scores, lists.query))
+        sorted_results[name] = numbers[order]
+    return sorted_results
 
 
 @law("shift", unless=_sees_scores, on="both")
 def _shift(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """adding a constant to the scores of a query changes nothing"""
-    # Of such scores and shifts a float64 holds the exact sum.
-    exact = np.round(scores * 2.0**20) / 2.0**20
+    # Scores are rounded to multiples of 2^-20: a float64 then holds the sum with a shift exactly.
+    rounded_scores = np.round(scores * 2.0**20) / 2.0**20
     shift = np.where(lists.query % 2 == 0, 4.0, -2.0)
-    objective = _bound(loss, lists)
-    moved = results(objective, exact + shift, 1)
-    plain = results(objective, exact, 1)
+    objective = _bind(loss, lists)
+    moved = results(objective, rounded_scores + shift, 1)
+    plain = results(objective, rounded_scores, 1)
     atol = 1e-12 * _size(plain)
     expected = "as without the constant"
-    yield from _unlike(moved, plain, lists, rtol=1e-9, atol=atol, expected=expected)
+    yield from _describe_differences(moved, plain, lists, rtol=1e-9, atol=atol, expected=expected)
 
 
 @law("zero-sum", unless=_no_zero_sum, on="both")
 def _zero_sum(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """the gradient adds up to 0 in every query"""
-    gradient = _bound(loss, lists).gradients(scores)[0]
+    gradient = _bind(loss, lists).gradients(scores)[0]
     sums = query_sums(gradient, lists.offsets)
-    sizes = query_sums(np.abs(gradient), lists.offsets)
-    is_zero = np.abs(sums) <= 1e-12 * (1.0 + sizes)
+    # Sums are rounded in units of the sizes of their terms.
+    sums_of_sizes = query_sums(np.abs(gradient), lists.offsets)
+    is_zero = np.abs(sums) <= 1e-12 * (1.0 + sums_of_sizes)
     for query in np.flatnonzero(~is_zero):
         yield f"it adds up to {sums[query]:g} in query {query}"
 
@@ -332,9 +356,9 @@ def _threads(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """the results have the same bits for any number of threads, in float32 and in float64"""
     for kind, n_threads in itertools.product(_KINDS, (2, 3)):
         with small_shares():
-            several = _bound(loss, lists, n_jobs=n_threads)
+            several = _bind(loss, lists, n_jobs=n_threads)
         assert len(several._ranges) > 1, "nothing is shared out"
-        one = _bound(loss, lists, n_jobs=1)
+        one = _bind(loss, lists, n_jobs=1)
         of_several = results(several, scores.astype(kind), 4)
         of_one = results(one, scores.astype(kind), 4)
         for name in _with_different_bits(of_several, of_one):
@@ -344,7 +368,7 @@ def _threads(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 @law("repeat")
 def _repeat(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """the results have the same bits again, after other calls and in another process"""
-    objective = _bound(loss, lists)
+    objective = _bind(loss, lists)
     first = results(objective, scores, 5)
     objective.gradients(scores[::-1].copy(), 6)
     for name in _with_different_bits(results(objective, scores, 5), first):
@@ -394,14 +418,16 @@ def _with_visible_chance(loss: Loss) -> Loss:
 @law("float32")
 def _float32(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """float32 scores give float32 results near the float64 ones"""
-    objective = _bound(loss, lists)
+    objective = _bind(loss, lists)
     narrow = _gradients(objective, scores.astype(np.float32))
     wide = _gradients(objective, scores)
     for name in narrow:
         kinds = [narrow[name].dtype.name, wide[name].dtype.name]
         if kinds != ["float32", "float64"]:
             yield f"the {name} is {kinds[0]} for float32 and {kinds[1]} for float64 scores"
-    for sentence in _unlike(narrow, wide, lists, rtol=2e-5, atol=2e-6, expected="as in float64"):
+    for sentence in _describe_differences(
+        narrow, wide, lists, rtol=2e-5, atol=2e-6, expected="as in float64"
+    ):
         yield f"in float32 {sentence}"
 
 
@@ -411,31 +437,40 @@ def _weights(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     weights = np.array([2.0, 1.0, 0.0, 1.0, 1.0, 0.5])
     weighted = results(loss.bind(lists, weights=weights, seed=_SEED), scores)
     expected: Results = {}
-    for name, values in results(_bound(loss, lists), scores).items():
+    for name, values in results(_bind(loss, lists), scores).items():
         factors = weights if name == "value" else weights[lists.query]
         expected[name] = factors * values
     sentence = "weight times the result without weights"
-    yield from _unlike(weighted, expected, lists, rtol=1e-12, expected=sentence)
+    yield from _describe_differences(weighted, expected, lists, rtol=1e-12, expected=sentence)
 
 
 @law("extremes")
 def _extremes(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """results are finite, in float32 as in float64: scores 1e6 apart, ties, single documents"""
     for (title, extreme), kind in itertools.product(_EXTREMES.items(), _KINDS):
-        for sentence in _wrong_at_extreme(loss, extreme, kind):
+        for sentence in _describe_errors_at_extreme(loss, extreme, kind):
             yield f"{title}, {kind}: {sentence}"
 
 
-def _wrong_at_extreme(loss: Loss, extreme: _Extreme, kind: np.dtype[Any]) -> Iterator[str]:
-    """Yield what is wrong with the results of a loss at extreme scores."""
+def _describe_errors_at_extreme(
+    loss: Loss, extreme: _Extreme, kind: np.dtype[Any]
+) -> Iterator[str]:
+    """Yield sentences about gradients, hessians and values of a loss that are wrong for one list
+    of extreme scores: not finite, not 0 without a relevant document, or other than in float64.
+
+    Args:
+        loss: any loss.
+        extreme: scores and labels of a list.
+        kind: float type of the scores.
+    """
     lists = Lists.of(extreme.labels)
     scores = np.array(extreme.scores, dtype=kind)
     objective = loss.bind(lists)
     of_list = results(objective, scores)
     yield from not_finite(of_list)
     value = of_list.pop("value")[0]
-    learns = value != 0 or of_list["gradient"].any()
-    if learns and not any(extreme.labels):
+    has_effect = value != 0 or of_list["gradient"].any()
+    if has_effect and not any(extreme.labels):
         yield f"found the value {value:g} where nothing is relevant"
     if loss.noise is not None and kind == np.float32:
         return  # next to 1e6 a float32 rounds the noise itself
@@ -444,7 +479,9 @@ def _wrong_at_extreme(loss: Loss, extreme: _Extreme, kind: np.dtype[Any]) -> Ite
     wide = _gradients(objective, scores.astype(np.float64))
     steepest = float(np.abs(wide["gradient"]).max())
     atol = 1e-5 * max(1.0, steepest)
-    yield from _unlike(of_list, wide, lists, rtol=1e-4, atol=atol, expected="as in float64")
+    yield from _describe_differences(
+        of_list, wide, lists, rtol=1e-4, atol=atol, expected="as in float64"
+    )
 
 
 @law("large-labels", unless=_no_large_labels)
@@ -507,8 +544,8 @@ def _text(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
         yield f"{loss} is read back as {back}"
 
 
-def _bound(loss: Loss, lists: Lists, n_jobs: int | None = None) -> Objective:
-    """Return a loss bound to lists, with the seed of all laws."""
+def _bind(loss: Loss, lists: Lists, n_jobs: int | None = None) -> Objective:
+    """Return the objective of a loss on lists, with the seed that all laws use."""
     return loss.bind(lists, seed=_SEED, n_jobs=n_jobs)
 
 
@@ -565,15 +602,21 @@ def _size(results: Results) -> float:
     return largest
 
 
-def _spot(name: str, index: int, lists: Lists) -> str:
-    """Return which value, or the gradient or hessian of which document, has an index."""
+def _name_entry(name: str, index: int, lists: Lists) -> str:
+    """Return words for one entry of a result, such as ``the gradient of document 1 of query 0``.
+
+    Args:
+        name: ``gradient``, ``hessian`` or ``value``.
+        index: the index of the entry: a document of all lists, or for values a query.
+        lists: the lists.
+    """
     if name == "value":
         return f"the value of query {index}"
     query, document = query_and_document(lists.offsets, index)
     return f"the {name} of document {document} of query {query}"
 
 
-def _unlike(
+def _describe_differences(
     results: Results,
     expected_results: Results,
     lists: Lists,
@@ -582,10 +625,12 @@ def _unlike(
     atol: float = 0.0,
     expected: str = "the same",
 ) -> Iterator[str]:
-    """Yield where results differ most.
+    """Yield a sentence for each of gradient, hessian and value that differs from what it should be
+    by more than rounding: where it differs most, and both numbers.
 
     Args:
-        results: the results to look at.
+        results: arrays by name; gradients and hessians have one number per document, values one
+            per query.
         expected_results: what they should be.
         lists: the lists they are about.
         rtol: difference that is rounding, as a share of the expected number.
@@ -597,8 +642,9 @@ def _unlike(
         with np.errstate(invalid="ignore"):
             tolerance = atol + rtol * np.abs(numbers)
             excess = np.abs(values - numbers) - tolerance
+        # The difference of two infinities, or of a NaN, is NaN: only equal infinities are right.
         excess[np.isnan(excess) & (values != numbers)] = np.inf
         if (excess > 0).any():
             worst = int(np.argmax(excess))
-            spot = _spot(name, worst, lists)
-            yield f"{spot} is {values[worst]:.6g}; expected {numbers[worst]:.6g}, {expected}"
+            title = _name_entry(name, worst, lists)
+            yield f"{title} is {values[worst]:.6g}; expected {numbers[worst]:.6g}, {expected}"

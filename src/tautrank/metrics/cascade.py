@@ -44,8 +44,8 @@ class _FirstRelevant(BinaryMetric):
         """
         is_relevant = values > 0
         first_relevant = is_relevant.argmax(axis=1)
-        has_relevant = is_relevant.any(axis=1)
-        return self._weigh_by_rank(has_relevant.astype(np.float64), first_relevant + 1.0)
+        chances = np.asarray(is_relevant.any(axis=1), np.float64)
+        return self._weigh_by_rank(chances, first_relevant + 1.0)
 
     def _expected_value(self, groups: TieGroups) -> F64:
         """Return the metric of each list from the rank of its first relevant document, the mean

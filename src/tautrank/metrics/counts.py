@@ -52,11 +52,13 @@ class MAP(BinaryMetric):
     )
 
     def _norms(self, values: F64, offsets: I64) -> F64:
-        """Return the number of relevant documents to divide by."""
-        relevant = query_sums(values, offsets)
+        """Return the divisor of each query: the number of its relevant documents, or of those that
+        fit into the first ``k`` ranks.
+        """
+        n_relevant = query_sums(values, offsets)
         if self.k is None or self.divide_by == "relevant":
-            return relevant
-        return np.minimum(relevant, self.k)
+            return n_relevant
+        return np.minimum(n_relevant, self.k)
 
     def _value_in_order(self, values: F64) -> F64:
         """Return the sum, over the relevant documents of each row, of the precision at each one."""
@@ -67,26 +69,33 @@ class MAP(BinaryMetric):
         return np.asarray(precision.sum(axis=1))
 
     def _expected_value(self, groups: TieGroups) -> F64:
-        """Return the mean of the same sum over the orders of tied documents.
+        """Return the sum of the precisions at the relevant documents of each list, the mean over
+        the orders of tied documents.
 
-        Place x of a tie of t documents, r of them relevant, holds a relevant one with the chance
-        r / t; given that, each of the x - 1 documents before it in the tie is one of the t - 1
-        others, of which r - 1 are relevant.
+        In a tie of ``t`` documents, ``r`` of them relevant, each place holds a relevant one with
+        the chance ``r / t``. Given that, a document before it in the tie is relevant with the
+        chance ``(r - 1) / (t - 1)``, which gives the expected precision at the place.
+
+        Args:
+            groups: the lists as rows, cut into ties; a document without ties is a tie of one.
         """
         n_rows, width = groups.values.shape
         t = groups.sizes
         r = groups.sums(groups.values)
-        relevant_before = np.cumsum(r) - r
-        relevant_before -= relevant_before[groups.row_starts][groups.rows()]
+        # Relevant documents above each tie, counted from the start of its list.
+        n_relevant_above = np.cumsum(r) - r
+        n_before_list = n_relevant_above[groups.row_starts]
+        n_relevant_above -= n_before_list[groups.rows()]
 
         ranks = np.tile(np.arange(1.0, width + 1), n_rows)
-        n_in_tie_before = ranks - 1 - np.repeat(groups.positions(), t)
-        chance_of_relevant = (r - 1) / np.maximum(t - 1, 1)
-        relevant_up_to = np.repeat(relevant_before + 1, t)
-        relevant_up_to += n_in_tie_before * np.repeat(chance_of_relevant, t)
+        n_before_in_tie = ranks - 1 - np.repeat(groups.positions(), t)
+        chance_before = (r - 1) / np.maximum(t - 1, 1)
+        # The relevant documents up to a rank that holds a relevant one.
+        n_relevant_up_to = np.repeat(n_relevant_above + 1, t)
+        n_relevant_up_to += n_before_in_tie * np.repeat(chance_before, t)
 
-        chance_of_rank = np.repeat(r / t, t)
-        expected_precision = chance_of_rank * relevant_up_to / ranks
+        chance_at_rank = np.repeat(r / t, t)
+        expected_precision = chance_at_rank * n_relevant_up_to / ranks
         rows = expected_precision.reshape(n_rows, width)
         depth = self._depth(width)
         return np.asarray(rows[:, :depth].sum(axis=1))
@@ -269,8 +278,8 @@ class RPrecision(_Counted):
         """Return the number of relevant documents of each tie in the first R ranks: each document
         of the tie is as likely as its others to be at one of the ranks that are left.
         """
-        within = np.clip(ties.all_relevant - ties.above, 0.0, ties.size)
-        return ties.relevant * within / ties.size
+        n_ranks_within = np.clip(ties.all_relevant - ties.above, 0.0, ties.size)
+        return ties.relevant * n_ranks_within / ties.size
 
 
 @register("bpref")
@@ -307,7 +316,9 @@ class BPref(_Counted):
         A relevant document stands below x of the tie's n others with the chance 1 / (n + 1) for
         every x from 0 to n, so that n_r is b + x where b others stand above the tie.
         """
-        n, b, R = ties.irrelevant, ties.irrelevant_above, ties.all_relevant
+        n = ties.irrelevant
+        b = ties.irrelevant_above
+        R = ties.all_relevant
         # min(b + x, R) is b + x up to this x, and R from then on.
         last_rise = np.clip(R - b, 0.0, n)
         sum_of_b = (last_rise + 1.0) * np.minimum(b, R)

@@ -54,15 +54,19 @@ class _Positional(RankedMetric):
         return np.asarray((values * weights).sum(axis=1))
 
     def _expected_value(self, groups: TieGroups) -> F64:
-        """Return the mean of that sum over the orders of tied documents: a tie has the sum of its
-        values times the mean of its weights.
+        """Return the sum of document values times rank weights of each list, the mean over the
+        orders of tied documents.
+
+        Every document of a tie is at each of its ranks with the same probability, so the tie adds
+        the sum of its values times the mean of its weights.
         """
         depth = self._depth(groups.values.shape[1])
         weights = np.zeros_like(groups.values)
         weights[:, :depth] = self._rank_weights(depth)
-        sum_of_values = groups.sums(groups.values)
-        sum_of_weights = groups.sums(weights)
-        return groups.row_sums(sum_of_values * sum_of_weights / groups.sizes)
+        sums_of_values = groups.sums(groups.values)
+        sums_of_weights = groups.sums(weights)
+        group_values = sums_of_values * sums_of_weights / groups.sizes
+        return groups.row_sums(group_values)
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,13 +83,19 @@ class _Gained(_Positional):
         return discount_values(n, self.discount)
 
     def _norms(self, values: F64, offsets: I64) -> F64 | None:
-        """Return the DCG@k of each query's best ranking."""
+        """Return the largest possible DCG@k of each query: that of the ranking by gain.
+
+        Args:
+            values: the gain of each document.
+            offsets: where each query's documents begin, and the number of documents at the end.
+        """
         ideal = np.zeros(offsets.size - 1)
+        # Lists of similar length are sorted together, as the rows of a matrix.
         for block in blocks(offsets):
-            negated = np.negative(block.matrix(values, 0.0))
-            negated.sort(axis=1)
+            negated_gains = np.negative(block.matrix(values, 0.0))
+            negated_gains.sort(axis=1)
             # Up to the cutoff also where the metric itself looks further.
-            best_values = np.negative(negated[:, : self.k])
+            best_values = np.negative(negated_gains[:, : self.k])
             # The same sum as in _value_in_order, so that a perfect ranking is worth 1 to the last
             # bit.
             discounts = discount_values(best_values.shape[1], self.discount)
