@@ -118,7 +118,9 @@ def export_model(
 
 
 def _check_option(option: str, value: Any, format: str) -> None:
-    """Refuse an option that the format has no use for, or that is no text on one line."""
+    """Raise an error if an option of `export_model` is given with a format that does not use it, or
+    is text of several lines.
+    """
     if value is None:
         return
     formats = _FORMATS_WITH_OPTION[option]
@@ -137,7 +139,9 @@ def _is_one_line(text: str) -> bool:
 
 
 def _check_model(ranker: Ranker, format: str) -> None:
-    """Refuse networks and list features in formats that cannot express them."""
+    """Raise an error if a format cannot express a fitted ranker: only ONNX can express networks, and
+    list features, which depend on all documents of a list.
+    """
     if format == "onnx":
         return
     if ranker.model_.tool == "torch":
@@ -155,7 +159,8 @@ def _check_model(ranker: Ranker, format: str) -> None:
 
 
 def _feature_names(ranker: Ranker, features: Names | None) -> tuple[str, ...]:
-    """Return one name per column: those of `features`, else the ranker's, else ``f1, f2, ...``.
+    """Return the name of each feature for an exported model: those of `features`, else those the
+    ranker was fitted with, else ``f1, f2, ...``.
 
     Args:
         ranker: a fitted ranker.
@@ -163,38 +168,59 @@ def _feature_names(ranker: Ranker, features: Names | None) -> tuple[str, ...]:
     """
     n_features = ranker.n_features_in_
     if isinstance(features, str | os.PathLike):
-        source, names = os.fspath(features), _read_names(Path(features))
-    elif features is not None:
-        source, names = "features", list(features)
-    elif hasattr(ranker, "feature_names_in_"):
-        source, names = "features", list(ranker.feature_names_in_)
-    else:
-        return tuple(f"f{column}" for column in range(1, n_features + 1))
+        names = _read_names(Path(features))
+        return _checked_names(names, n_features, source=os.fspath(features))
+    if features is not None:
+        return _checked_names(list(features), n_features, source="features")
+    if hasattr(ranker, "feature_names_in_"):
+        return _checked_names(list(ranker.feature_names_in_), n_features, source="features")
+    return tuple(f"f{number}" for number in range(1, n_features + 1))
 
+
+def _checked_names(names: Sequence[Any], n_features: int, source: str) -> tuple[str, ...]:
+    """Return names of features as a tuple; raise an error unless there is one per feature, each on
+    one line, and all differ.
+
+    Args:
+        names: the names.
+        n_features: the number of features.
+        source: the argument or file they come from, for the error.
+    """
     if len(names) != n_features:
         raise DataError(
             f"{source}: found {counted(len(names), 'name')}; "
             f"expected {n_features}, one per feature of the model"
         )
-    for column, name in enumerate(names, 1):
+    known_names: set[str] = set()
+    for number, name in enumerate(names, 1):
         if not isinstance(name, str) or not _is_one_line(name):
             raise DataError(
-                f"{source}: the name of feature {column} is {name!r}; expected text on one line"
+                f"{source}: the name of feature {number} is {name!r}; expected text on one line"
             )
-        if name in names[: column - 1]:
+        if name in known_names:
             raise DataError(f"{source}: found the name '{name}' twice; expected names that differ")
+        known_names.add(name)
     return tuple(names)
 
 
 def _read_names(path: Path) -> list[Any]:
-    """Read names: one per line, a JSON list, or Solr's definition of features (JSON objects with
-    ``name``).
+    """Return the names of features that a file lists: one per line, a JSON list of names, or Solr's
+    definition of features (a JSON list of objects with a ``name``). They are not checked.
     """
     text = read_text(path).decode()
-    if not text.lstrip().startswith("["):
-        return [line.strip() for line in text.splitlines() if line.strip()]
+    is_json = text.lstrip().startswith("[")
+    if not is_json:
+        lines = [line.strip() for line in text.splitlines()]
+        return [line for line in lines if line]
+
     try:
         entries = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: found broken JSON ({error}); expected a list of names") from None
-    return [entry.get("name") if isinstance(entry, dict) else entry for entry in entries]
+    names = []
+    for entry in entries:
+        if isinstance(entry, dict):
+            names.append(entry.get("name"))
+        else:
+            names.append(entry)
+    return names

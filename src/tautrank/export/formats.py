@@ -56,8 +56,8 @@ class Export:
 
     @functools.cached_property
     def features_with_missing(self) -> str:
-        """The features whose missing values go elsewhere than 0, for a sentence; empty if there are
-        none.
+        """The names of the features for which some tree sends a missing value elsewhere than a 0,
+        as text for a warning; empty if there are none.
         """
         columns: set[int] = set()
         for tree in self.trees:
@@ -89,21 +89,22 @@ class Export:
 
 
 def float32_leaves(leaves: F64) -> F32:
-    """Return leaves as the nearest float32.
+    """Return the values of leaves rounded to the nearest float32; refuse one that is too large for
+    it.
 
     >>> float32_leaves(np.array([1e39]))
     Traceback (most recent call last):
     tautrank.errors.DataError: model: a leaf adds 1e+39 to the score; expected at most 3.4e+38, the largest float32
     """
     with np.errstate(over="ignore"):
-        single = leaves.astype(np.float32)
-    is_too_large = ~np.isfinite(single)
+        rounded = leaves.astype(np.float32)
+    is_too_large = ~np.isfinite(rounded)
     if is_too_large.any():
         raise DataError(
             f"model: a leaf adds {leaves[is_too_large][0]:g} to the score; "
             "expected at most 3.4e+38, the largest float32"
         )
-    return single
+    return rounded
 
 
 def float32_text(number: np.float32) -> str:
@@ -131,23 +132,27 @@ class Brackets(NamedTuple):
 def nested_json(
     tree: Tree,
     brackets: Brackets,
-    split: Callable[[int, int], dict[str, Any]],
-    leaf: Callable[[int], dict[str, Any]],
+    describe_split: Callable[[int, int], dict[str, Any]],
+    describe_leaf: Callable[[int], dict[str, Any]],
 ) -> str:
-    """Return a tree as JSON in which every split holds its children.
+    """Return a decision tree as JSON text, an object per node, in which every split holds its
+    children.
 
     Args:
         tree: the tree.
-        brackets: what encloses the children of a split.
-        split: from a split and its depth to what stands before the children.
-        leaf: from a leaf to what it is.
+        brackets: the texts before, between and behind the children of a split.
+        describe_split: from the number of a split and its depth to the entries of its object but
+            the children.
+        describe_leaf: from the number of a leaf to its object.
     """
 
-    def texts_of_split(node: int, depth: int) -> tuple[str, str, str]:
-        without_brace = json.dumps(split(node, depth), ensure_ascii=False)[:-1]
+    def texts_of_split(split: int, depth: int) -> tuple[str, str, str]:
+        text = json.dumps(describe_split(split, depth), ensure_ascii=False)
+        # The children come before the closing brace.
+        without_brace = text[:-1]
         return without_brace + brackets.before, brackets.between, brackets.after
 
-    def text_of_leaf(node: int, _: int) -> str:
-        return json.dumps(leaf(node))
+    def text_of_leaf(leaf: int, depth: int) -> str:
+        return json.dumps(describe_leaf(leaf))
 
     return tree.nested_text(texts_of_split, text_of_leaf)

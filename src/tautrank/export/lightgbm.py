@@ -14,8 +14,10 @@ _FORBIDDEN = ' ",:[]{}='
 
 
 def lightgbm_text(export: Export) -> str:
-    """Return what ``lightgbm.Booster(model_file=...)`` reads; its ``predict(X, raw_score=True)``
-    gives the scores.
+    """Return a model that LightGBM trained as LightGBM's own text, with the names of the features.
+
+    ``lightgbm.Booster(model_file=...)`` reads it, and its ``predict(X, raw_score=True)`` gives the
+    ranker's scores.
 
     Args:
         export: the model to write; where no names are known, LightGBM's ``Column_0, Column_1, ...``
@@ -32,9 +34,10 @@ def lightgbm_text(export: Export) -> str:
 
     for name in export.names:
         _check_name(name)
-    line = f"feature_names={' '.join(export.names)}"
-    text = re.sub(r"^feature_names=.*$", lambda _: line, text, count=1, flags=re.M)
-    # LightGBM writes the names once more, with what they have gained.
+    line_of_names = f"feature_names={' '.join(export.names)}"
+    # A function, since a text would lose the backslashes of names.
+    text = re.sub(r"^feature_names=.*$", lambda _match: line_of_names, text, count=1, flags=re.M)
+    # The importances at the end of the text have names too: LightGBM itself writes it anew.
     booster = package("lightgbm").Booster(model_str=text)
     return str(booster.model_to_string(num_iteration=-1))
 

@@ -12,8 +12,14 @@ if TYPE_CHECKING:
     from tautrank.engines.torch import TorchModel
 
 
+# A hidden layer is four modules in PyTorch, which number the weights: the linear layer, layer
+# normalisation, ReLU, and dropout, which only training has.
+_MODULES_PER_LAYER = 4
+
+
 def put_network(model: TorchModel, graph: Nodes, features: str) -> str:
-    """Put the nodes of a network into a graph, and return the name of its scores, documents by 1.
+    """Add the layers of a neural network to an ONNX graph, and return the name of its scores,
+    documents by 1.
 
     Args:
         model: the network.
@@ -21,61 +27,83 @@ def put_network(model: TorchModel, graph: Nodes, features: str) -> str:
         features: the name of the features.
     """
     layers = _Layers(model, graph)
-    x = layers.scaled(features)
-    n_hidden = len(model.hidden)
-    for layer in range(n_hidden):
-        linear = layers.linear(x, f"layers.{4 * layer}")
-        x = graph.put("Relu", layers.normed(linear, f"layers.{4 * layer + 1}"))
+    outputs = layers.scaled(features)
+    module = 0
+    for _ in model.hidden:
+        linear = layers.linear(outputs, f"layers.{module}")
+        normalised = layers.normalised(linear, f"layers.{module + 1}")
+        outputs = graph.put("Relu", normalised)
+        module += _MODULES_PER_LAYER
     if model.attention:
-        x = layers.attended(x)
-    return layers.linear(x, f"layers.{4 * n_hidden}")
+        outputs = layers.attended(outputs)
+    return layers.linear(outputs, f"layers.{module}")
 
 
 class _Layers:
-    """The kinds of layers of a network, with the weights that have their names."""
+    """Adds layers of a PyTorch network to an ONNX graph; layers have the names of their weights."""
 
     def __init__(self, model: TorchModel, graph: Nodes) -> None:
         self._model = model
         self._graph = graph
 
-    def linear(self, x: str, name: str) -> str:
-        """Put a linear layer into the graph."""
-        weight, bias = self._weights(f"{name}.weight"), self._weights(f"{name}.bias")
-        return self._graph.put("Gemm", x, weight, bias, transB=1)
+    def linear(self, inputs: str, layer: str) -> str:
+        """Add a linear layer, and return the name of its result."""
+        weight = self._put_weights(f"{layer}.weight")
+        bias = self._put_weights(f"{layer}.bias")
+        return self._graph.put("Gemm", inputs, weight, bias, transB=1)
 
-    def normed(self, x: str, name: str) -> str:
-        """Put a layer normalisation into the graph."""
-        weight, bias = self._weights(f"{name}.weight"), self._weights(f"{name}.bias")
-        return self._graph.put("LayerNormalization", x, weight, bias, epsilon=1e-5)
+    def normalised(self, inputs: str, layer: str) -> str:
+        """Add a layer normalisation, and return the name of its result."""
+        weight = self._put_weights(f"{layer}.weight")
+        bias = self._put_weights(f"{layer}.bias")
+        return self._graph.put("LayerNormalization", inputs, weight, bias, epsilon=1e-5)
 
-    def scaled(self, x: str) -> str:
-        """Put ``sign(x) log(1 + |x|)`` into the graph, standardised, and 0 where a value is missing."""
-        put = self._graph.put
-        sign = put("Sign", x)
-        shifted = put("Add", put("Abs", x), self._graph.constant(1.0, np.float32))
-        x = put("Mul", sign, put("Log", shifted))
-        x = put("Div", put("Sub", x, self._weights("mean")), self._weights("spread"))
-        return put("Where", put("IsNaN", x), self._graph.constant(0.0, np.float32), x)
+    def scaled(self, features: str) -> str:
+        """Add nodes that map features x to ``sign(x) log(1 + |x|)``, standardised by the mean and
+        spread in training, and to 0 where they are missing; return the name of their result.
+        """
+        put, constant = self._graph.put, self._graph.constant
+        sign = put("Sign", features)
+        one_plus_size = put("Add", put("Abs", features), constant(1.0, np.float32))
+        logarithm = put("Mul", sign, put("Log", one_plus_size))
 
-    def attended(self, x: str) -> str:
-        """Put self-attention over the documents into the graph, ``softmax(q k / sqrt(units)) v``."""
+        centred = put("Sub", logarithm, self._put_weights("mean"))
+        standardised = put("Div", centred, self._put_weights("spread"))
+        is_missing = put("IsNaN", standardised)
+        return put("Where", is_missing, constant(0.0, np.float32), standardised)
+
+    def attended(self, inputs: str) -> str:
+        """Add multi-head self-attention over the documents of a list, and return the name of its
+        result, documents by units.
+
+        Each head computes ``softmax(Q K^T / sqrt(units of a head)) V`` of queries Q, keys K and
+        values V, which one linear layer makes from the inputs. The joined heads are added to the
+        inputs, and normalised.
+        """
         put, constant = self._graph.put, self._graph.constant
         n_heads, width = self._model.attention, self._model.hidden[-1]
-        units = width // n_heads
+        head_width = width // n_heads
 
-        # Documents by (q, k, v) by heads by units, which become (q, k, v) by heads by documents.
-        shape = constant([-1, 3, n_heads, units], np.int64)
-        split = put("Reshape", self.linear(x, "mixed"), shape)
-        heads = put("Transpose", split, perm=[1, 2, 0, 3])
-        q, k, v = (put("Gather", heads, constant(part, np.int64), axis=0) for part in range(3))
+        # From documents by (Q, K, V) by heads by units to (Q, K, V) by heads by documents by units.
+        shape = constant([-1, 3, n_heads, head_width], np.int64)
+        by_document = put("Reshape", self.linear(inputs, "mixed"), shape)
+        by_head = put("Transpose", by_document, perm=[1, 2, 0, 3])
+        queries = put("Gather", by_head, constant(0, np.int64), axis=0)
+        keys = put("Gather", by_head, constant(1, np.int64), axis=0)
+        values = put("Gather", by_head, constant(2, np.int64), axis=0)
 
-        q = put("Mul", q, constant(units**-0.5, np.float32))
-        k = put("Transpose", k, perm=[0, 2, 1])
-        shares = put("Softmax", put("MatMul", q, k), axis=-1)
-        mixed_by_heads = put("Transpose", put("MatMul", shares, v), perm=[1, 0, 2])
-        joined = put("Reshape", mixed_by_heads, constant([-1, width], np.int64))
-        return self.normed(put("Add", x, self.linear(joined, "joined")), "norm")
+        scaled_queries = put("Mul", queries, constant(head_width**-0.5, np.float32))
+        transposed_keys = put("Transpose", keys, perm=[0, 2, 1])
+        similarities = put("MatMul", scaled_queries, transposed_keys)
+        shares = put("Softmax", similarities, axis=-1)
+        attended_by_head = put("MatMul", shares, values)
 
-    def _weights(self, name: str) -> str:
-        """Put weights of the network into the graph, and return their name."""
+        # Back to documents by the units of all heads.
+        attended = put("Transpose", attended_by_head, perm=[1, 0, 2])
+        joined_heads = put("Reshape", attended, constant([-1, width], np.int64))
+        sums = put("Add", inputs, self.linear(joined_heads, "joined"))
+        return self.normalised(sums, "norm")
+
+    def _put_weights(self, name: str) -> str:
+        """Add weights of the network to the graph as a constant, and return its name."""
         return self._graph.constant(self._model.weights[name], np.float32)

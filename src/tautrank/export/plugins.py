@@ -30,66 +30,76 @@ _VERSIONS_DIFFER = (
 
 
 def plugin_model(export: Export) -> str:
-    """Return the body of ``POST _ltr/_featureset/SET/_createmodel``.
+    """Return a fitted model as the JSON that creates it in the learning to rank plugin of
+    Elasticsearch or OpenSearch: the body of ``POST _ltr/_featureset/SET/_createmodel``.
+
+    Warns if the plugin does not send missing values where the model does.
 
     Args:
         export: the model to write, with the names in the feature set.
     """
     if export.directions or export.model.tool == "xgboost":
-        trees = ",\n".join(_xgboost_json(tree, export.names) for tree in export.trees)
-        kind, definition = "model/xgboost+json", f"[{trees}]"
-        effect = _VERSIONS_DIFFER
+        model_type = "model/xgboost+json"
+        trees = [_xgboost_json(tree, export.names) for tree in export.trees]
+        definition = "[" + ",\n".join(trees) + "]"
+        effect_on_missing = _VERSIONS_DIFFER
     else:
+        model_type = "model/ranklib"
         # Indentation is for readers, and two bytes per tab inside JSON.
-        kind, definition = "model/ranklib", ranklib_text(export.trees).replace("\t", "")
-        effect = f"{export.format} takes them for 0"
+        definition = ranklib_text(export.trees).replace("\t", "")
+        effect_on_missing = f"{export.format} takes them for 0"
     if not export.directions:
-        export.warn_of_missing(f"and {effect}")
+        export.warn_of_missing(f"and {effect_on_missing}")
 
-    model = {"type": kind, "definition": definition}
+    model = {"type": model_type, "definition": definition}
     body = {"model": {"name": export.name, "model": model}}
     return json.dumps(body, ensure_ascii=False) + "\n"
 
 
 def _xgboost_json(tree: Tree, names: Sequence[str]) -> str:
-    """Return a tree as XGBoost dumps it: a document goes to ``yes`` if its float32 value is below
-    the condition.
+    """Return a decision tree as JSON in the form of XGBoost's dumps: a document goes to the node
+    ``yes`` if its float32 value is below the condition, else to ``no``.
 
     Args:
-        tree: the tree.
-        names: the names of the features.
+        tree: the tree; a child is the number of a split, or ``~leaf``, which is negative.
+        names: the names of the features, in the order of the columns.
 
     >>> _xgboost_json(Tree.constant(0.5), [])
     '{"nodeid": 0, "leaf": 0.5}'
     """
-    conditions = _conditions(tree)
-    leaves = float32_leaves(tree.leaf)
+    conditions = _split_conditions(tree)
+    leaf_values = float32_leaves(tree.leaf)
+    n_splits = tree.feature.size
 
-    def node_number(child: int) -> int:
-        return child if child >= 0 else tree.feature.size + ~child
+    # XGBoost's numbers of nodes: splits, then leaves.
+    def number_of_child(child: int) -> int:
+        return child if child >= 0 else n_splits + ~child
 
     # All digits of the float32: the plugins read numbers as doubles and round those.
-    def split(node: int, depth: int) -> dict[str, Any]:
-        yes = node_number(int(tree.left[node]))
-        no = node_number(int(tree.right[node]))
+    def describe_split(split: int, depth: int) -> dict[str, Any]:
+        yes = number_of_child(int(tree.left[split]))
+        no = number_of_child(int(tree.right[split]))
         return {
-            "nodeid": node,
+            "nodeid": split,
             "depth": depth,
-            "split": names[tree.feature[node]],
-            "split_condition": float(conditions[node]),
+            "split": names[tree.feature[split]],
+            "split_condition": float(conditions[split]),
             "yes": yes,
             "no": no,
-            "missing": yes if tree.missing_left[node] else no,
+            "missing": yes if tree.missing_left[split] else no,
         }
 
-    def leaf(number: int) -> dict[str, Any]:
-        return {"nodeid": node_number(~number), "leaf": float(leaves[number])}
+    def describe_leaf(leaf: int) -> dict[str, Any]:
+        return {"nodeid": n_splits + leaf, "leaf": float(leaf_values[leaf])}
 
-    return nested_json(tree, _BRACKETS, split, leaf)
+    return nested_json(tree, _BRACKETS, describe_split, describe_leaf)
 
 
-def _conditions(tree: Tree) -> F32:
-    """Return the next float32 above each threshold, but for infinities, which JSON does not have."""
+def _split_conditions(tree: Tree) -> F32:
+    """Return the number that each split of a tree compares with by ``value < condition``: the next
+    float32 above its threshold, or the largest float32 instead of infinity, which JSON lacks.
+    """
     largest = np.finfo(np.float32).max
-    next_above = np.nextafter(greatest_float32(tree.threshold), np.float32(math.inf))
+    thresholds = greatest_float32(tree.threshold)
+    next_above = np.nextafter(thresholds, np.float32(math.inf))
     return np.clip(next_above, -largest, largest)

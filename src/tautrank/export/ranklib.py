@@ -20,37 +20,47 @@ def ranklib_model(export: Export) -> str:
 
 
 def ranklib_text(trees: Sequence[Tree]) -> str:
-    """Return trees in RankLib's text."""
+    """Return a sum of decision trees as the text of a LambdaMART model of RankLib: comments that
+    name the kind of model, then XML.
+    """
     n_leaves = max(tree.leaf.size for tree in trees)
     # RankLib finds the kind of model in the first line, and reads no other comment.
     header = (
         f"## LambdaMART\n## No. of trees = {len(trees)}\n"
         f"## No. of leaves = {n_leaves}\n## Learning rate = 1.0\n\n"
     )
-    elements = [
-        f'\t<tree id="{number}" weight="1.0">\n\t\t<split>\n{_splits(tree)}\t\t</split>\n\t</tree>\n'
-        for number, tree in enumerate(trees, 1)
-    ]
+    elements = []
+    for number, tree in enumerate(trees, 1):
+        begin = f'\t<tree id="{number}" weight="1.0">\n\t\t<split>\n'
+        end = "\t\t</split>\n\t</tree>\n"
+        elements.append(begin + _tree_xml(tree) + end)
     return f"{header}<ensemble>\n{''.join(elements)}</ensemble>\n"
 
 
-def _splits(tree: Tree) -> str:
-    """Return the elements of a tree, each on a line of its own.
+def _tree_xml(tree: Tree) -> str:
+    """Return a decision tree as nested XML elements of RankLib, each on a line of its own.
 
     RankLib joins the lines, and reads white space between elements as a child.
     """
-    thresholds, leaves = greatest_float32(tree.threshold), float32_leaves(tree.leaf)
+    thresholds = greatest_float32(tree.threshold)
+    leaf_values = float32_leaves(tree.leaf)
 
-    def texts_of_split(node: int, depth: int) -> tuple[str, str, str]:
-        indent = "\t" * (depth + 3)
-        feature = f"{indent}<feature> {tree.feature[node] + 1} </feature>\n"
-        threshold = f"{indent}<threshold> {float32_text(thresholds[node])} </threshold>\n"
-        left, right = f'{indent}<split pos="left">\n', f'{indent}<split pos="right">\n'
+    def indentation(depth: int) -> str:
+        # The root stands in <ensemble>, <tree> and <split>.
+        return "\t" * (depth + 3)
+
+    # What stands before the left child of a split, between its children, and after the right one.
+    def texts_of_split(split: int, depth: int) -> tuple[str, str, str]:
+        indent = indentation(depth)
+        number = tree.feature[split] + 1
+        feature = f"{indent}<feature> {number} </feature>\n"
+        threshold = f"{indent}<threshold> {float32_text(thresholds[split])} </threshold>\n"
+        begin_left = f'{indent}<split pos="left">\n'
+        begin_right = f'{indent}<split pos="right">\n'
         end = f"{indent}</split>\n"
-        return feature + threshold + left, end + right, end
+        return feature + threshold + begin_left, end + begin_right, end
 
     def text_of_leaf(leaf: int, depth: int) -> str:
-        indent = "\t" * (depth + 3)
-        return f"{indent}<output> {float32_text(leaves[leaf])} </output>\n"
+        return f"{indentation(depth)}<output> {float32_text(leaf_values[leaf])} </output>\n"
 
     return tree.nested_text(texts_of_split, text_of_leaf)

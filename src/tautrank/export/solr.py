@@ -26,15 +26,19 @@ _BRACKETS = Brackets(', "left": ', ', "right": ', "}")
 # LightGBM's thresholds next to 0 have this size: no value lies between them and where Solr can put
 # them.
 _NEXT_TO_ZERO = np.float32(1e-35)
+# How many numbers are tried in each direction for one that is right after Solr's rounded addition.
+_NEIGHBOURS_TRIED = 3
 
 
 def solr_model(export: Export) -> str:
-    """Return the body of a request to Solr's model store.
+    """Return a fitted model of trees as JSON for Solr's model store, a MultipleAdditiveTreesModel.
+
+    Warns of missing values, which need a new version of Solr, and of thresholds that Solr moves.
 
     Args:
         export: the model to write, with the names in Solr's feature store.
     """
-    with_missing = bool(export.features_with_missing)
+    has_missing = bool(export.features_with_missing)
     export.warn_of_missing(
         'which needs Solr 9.2 or newer, and "defaultValue": "NaN" in the definition of these '
         "features"
@@ -45,18 +49,21 @@ def solr_model(export: Export) -> str:
     if export.store is not None:
         head["store"] = export.store
     head["features"] = [{"name": name} for name in _names_in_use(export)]
+    # The closing brace follows after the parameters: trees may be nested too deeply for json.
     head_without_brace = json.dumps(head, ensure_ascii=False)[:-1]
-    option = '"isNullSameAsZero": false, ' if with_missing else ""
-    trees = ",\n".join(
-        f'{{"weight": "1", "root": {_root(tree, export.names, with_missing)}}}'
-        for tree in export.trees
-    )
-    return f'{head_without_brace}, "params": {{{option}"trees": [\n{trees}\n]}}}}\n'
+
+    option = '"isNullSameAsZero": false, ' if has_missing else ""
+    trees = []
+    for tree in export.trees:
+        root = _tree_json(tree, export.names, has_missing)
+        trees.append(f'{{"weight": "1", "root": {root}}}')
+    tree_lines = ",\n".join(trees)
+    return f'{head_without_brace}, "params": {{{option}"trees": [\n{tree_lines}\n]}}}}\n'
 
 
 def _names_in_use(export: Export) -> list[str]:
-    """Return the names of the features that the trees split by, which are all that Solr computes; of
-    all features if there is no split.
+    """Return the names of the features that the trees of a model split by, in the order of the
+    columns; of all features if there is no split. Solr computes only these.
     """
     columns: set[int] = set()
     for tree in export.trees:
@@ -66,69 +73,81 @@ def _names_in_use(export: Export) -> list[str]:
     return [export.names[column] for column in sorted(columns)]
 
 
-def _root(tree: Tree, names: Sequence[str], with_missing: bool) -> str:
-    """Return a tree as nested JSON; `with_missing` if splits say where missing values go."""
-    thresholds, _ = solr_thresholds(tree.threshold)
-    leaves = float32_leaves(tree.leaf)
+def _tree_json(tree: Tree, names: Sequence[str], has_missing: bool) -> str:
+    """Return a decision tree as Solr's nested JSON.
 
-    def split(node: int, _: int) -> dict[str, Any]:
-        question: dict[str, Any] = {
-            "feature": names[tree.feature[node]],
-            "threshold": float32_text(thresholds[node]),
+    Args:
+        tree: the tree.
+        names: the names of the features, in the order of the columns.
+        has_missing: whether splits say where missing values go.
+    """
+    written_thresholds, _compared = solr_thresholds(tree.threshold)
+    leaf_values = float32_leaves(tree.leaf)
+
+    def describe_split(split: int, depth: int) -> dict[str, Any]:
+        description: dict[str, Any] = {
+            "feature": names[tree.feature[split]],
+            "threshold": float32_text(written_thresholds[split]),
         }
         # Solr fails at a missing value if a split does not say where it goes.
-        if with_missing:
-            question["missing"] = "left" if tree.missing_left[node] else "right"
-        return question
+        if has_missing:
+            description["missing"] = "left" if tree.missing_left[split] else "right"
+        return description
 
-    def leaf(number: int) -> dict[str, Any]:
-        return {"value": float32_text(leaves[number])}
+    def describe_leaf(leaf: int) -> dict[str, Any]:
+        return {"value": float32_text(leaf_values[leaf])}
 
-    return nested_json(tree, _BRACKETS, split, leaf)
+    return nested_json(tree, _BRACKETS, describe_split, describe_leaf)
 
 
 def solr_thresholds(thresholds: F64) -> tuple[F32, F32]:
-    """Return what to write for Solr, and the thresholds it compares with: the former plus
-    `SOLR_SLACK`, in float32.
+    """Return the thresholds to write into a Solr model, and those that Solr then compares values
+    with: Solr adds `SOLR_SLACK` (1e-6) to what is written, in float32.
 
-    They are those of `greatest_float32`, except near 0 and below powers of two, where no float32
-    plus the slack gives that number; there it is the next one below that can be reached. 0 can be
+    A threshold to compare with is the greatest float32 that is no more than the model's threshold,
+    so that all float32 values stay on their sides. Near 0 and below powers of two no float32 plus
+    the slack gives that number; there it is the next one below that can be reached. 0 can be
     reached, so it stays on its side of every threshold.
 
     Args:
-        thresholds: doubles.
+        thresholds: the thresholds of a model, as doubles.
 
     >>> written, compared = solr_thresholds(np.array([0.5, 0.0]))
     >>> written, compared
     (array([ 4.99999e-01, -1.00000e-06], dtype=float32), array([0.5, 0. ], dtype=float32))
     """
-    goal = greatest_float32(thresholds)
-    # The subtraction is rounded: the number looked for may be next to it.
-    near = goal - SOLR_SLACK
-    best, best_sum = np.full_like(goal, -math.inf), np.full_like(goal, -math.inf)
+    wanted = greatest_float32(thresholds)
+    best_written = np.full_like(wanted, -math.inf)
+    best_compared = np.full_like(wanted, -math.inf)
+    # The difference is rounded: the best number to write may be one of its neighbours.
+    difference = wanted - SOLR_SLACK
     with np.errstate(over="ignore"):
         for direction in (math.inf, -math.inf):
-            candidate = near
-            for _ in range(3):
-                candidate_sum = candidate + SOLR_SLACK
-                is_better = (candidate_sum <= goal) & (candidate_sum > best_sum)
-                best = np.where(is_better, candidate, best)
-                best_sum = np.where(is_better, candidate_sum, best_sum)
-                candidate = np.nextafter(candidate, np.float32(direction))
-    return best, best_sum
+            written = difference
+            for _neighbour in range(_NEIGHBOURS_TRIED):
+                compared = written + SOLR_SLACK
+                is_better = (compared <= wanted) & (compared > best_compared)
+                best_written = np.where(is_better, written, best_written)
+                best_compared = np.where(is_better, compared, best_compared)
+                written = np.nextafter(written, np.float32(direction))
+    return best_written, best_compared
 
 
 def _warn_of_moved_thresholds(export: Export) -> None:
-    """Warn of thresholds that no float32 plus the slack gives."""
+    """Warn if Solr compares with lower thresholds than the model to be written: Solr adds 1e-6 to
+    thresholds, and some float32 numbers are no such sum.
+    """
     thresholds = np.concatenate([tree.threshold for tree in export.trees])
-    goal = greatest_float32(thresholds)
-    _, compared = solr_thresholds(thresholds)
-    is_moved = (compared < goal) & (np.abs(goal) > _NEXT_TO_ZERO)
-    if not is_moved.any():
+    wanted = greatest_float32(thresholds)
+    _written, compared = solr_thresholds(thresholds)
+    is_moved = (compared < wanted) & (np.abs(wanted) > _NEXT_TO_ZERO)
+    n_moved = int(is_moved.sum())
+    if n_moved == 0:
         return
-    largest_move = float(np.max(goal[is_moved].astype(np.float64) - compared[is_moved]))
+    moves = wanted[is_moved].astype(np.float64) - compared[is_moved]
+    largest_move = float(np.max(moves))
     export.warn(
-        f"adds 1e-6 to thresholds in float32, so {int(is_moved.sum())} of {thresholds.size} come "
+        f"adds 1e-6 to thresholds in float32, so {n_moved} of {thresholds.size} come "
         f"out lower than the model's, by {largest_move:.1g} at most; "
         "only documents with values in between are scored otherwise"
     )

@@ -23,7 +23,8 @@ _RANK_FEATURE = re.compile(r"[A-Za-z_]\w*(\([^()]*(\([^()]*\)[^()]*)*\))?(\.\w+)
 
 
 def vespa_model(export: Export) -> str:
-    """Return a file for the ``models`` folder of a Vespa application.
+    """Return a fitted model as the JSON of a LightGBM dump that Vespa reads: a file for the
+    ``models`` folder of an application.
 
     Args:
         export: the model to write; its features are rank features, or functions of the rank
@@ -47,30 +48,36 @@ def vespa_model(export: Export) -> str:
         "feature_infos": {},
         "pandas_categorical": [],
     }
+    # The closing brace follows after the trees.
     head_without_brace = json.dumps(head, ensure_ascii=False)[:-1]
-    trees = ",\n".join(_tree_text(number, tree) for number, tree in enumerate(export.trees))
-    return f'{head_without_brace}, "tree_info": [\n{trees}\n]}}\n'
+    trees = [_tree_json(number, tree) for number, tree in enumerate(export.trees)]
+    tree_lines = ",\n".join(trees)
+    return f'{head_without_brace}, "tree_info": [\n{tree_lines}\n]}}\n'
 
 
-def _tree_text(number: int, tree: Tree) -> str:
-    """Return one tree of the dump."""
-    # A split on "is missing" has the largest double; JSON has no infinity, which would be next.
+def _tree_json(tree_number: int, tree: Tree) -> str:
+    """Return a decision tree as JSON in the form of LightGBM's dumps, as Vespa reads them.
+
+    Vespa sends a document left if its value is below the threshold, although the dump says ``<=``:
+    thresholds are the next doubles above the tree's.
+    """
     next_above = np.nextafter(tree.threshold, math.inf)
+    # A split on "is missing" has the largest double; JSON has no infinity, which would be next.
     thresholds = np.minimum(next_above, np.finfo(np.float64).max)
 
-    def split(node: int, _: int) -> dict[str, Any]:
+    def describe_split(split: int, depth: int) -> dict[str, Any]:
         return {
-            "split_feature": int(tree.feature[node]),
-            "threshold": float(thresholds[node]),
+            "split_feature": int(tree.feature[split]),
+            "threshold": float(thresholds[split]),
             "decision_type": "<=",
-            "default_left": bool(tree.missing_left[node]),
+            "default_left": bool(tree.missing_left[split]),
             "missing_type": "NaN",
         }
 
-    def leaf(number: int) -> dict[str, Any]:
-        return {"leaf_value": float(tree.leaf[number])}
+    def describe_leaf(leaf: int) -> dict[str, Any]:
+        return {"leaf_value": float(tree.leaf[leaf])}
 
-    structure = nested_json(tree, _BRACKETS, split, leaf)
+    root = nested_json(tree, _BRACKETS, describe_split, describe_leaf)
     return (
-        f'{{"tree_index": {number}, "num_leaves": {tree.leaf.size}, "tree_structure": {structure}}}'
+        f'{{"tree_index": {tree_number}, "num_leaves": {tree.leaf.size}, "tree_structure": {root}}}'
     )
