@@ -74,202 +74,253 @@ class StudyEvidence(FinishedTrials):
     plan: StudyPlan
 
     def sign(self, metric: str) -> int:
-        """Return 1 where more is better, -1 for a cost; what a measurement gives is taken as it
-        is.
+        """Return 1 for a metric whose greater values are better, -1 for a cost; 1 for what a
+        `Measurement` gives, which claims take as it is.
         """
         if self.plan.study.measures_only:
             return 1
         return read_metric(metric).sign
 
     def judge(self, comparisons: Sequence[ClaimedCells]) -> list[JudgedAdvantage]:
-        """Judge comparisons by the paper's test, and by the test over queries and trials; the latter
-        counts all of them, by Holm's method.
-        """
-        test = self.plan.study.test
-        advantages = [self.advantage(claim, cells) for claim, cells in comparisons]
-        outcomes = []
-        for (claim, cells), advantage in zip(comparisons, advantages, strict=True):
-            outcomes.append(self._outcome(claim, cells, advantage))
-        if not outcomes:
-            return []
+        """Return for each comparison of a paper's claims its advantage (what should be positive) and
+        the outcomes of two tests of it: the paper's own, and the library's over queries and trials.
 
-        adjusted = holm([outcome.p_value for outcome in outcomes]).tolist()
+        The p-values of the library's test are adjusted for the number of comparisons, by Holm's
+        method.
+        """
+        if not comparisons:
+            return []
+        advantages = []
+        outcomes = []
+        for claim, cells in comparisons:
+            advantage = self.advantage(claim, cells)
+            advantages.append(advantage)
+            outcomes.append(self._test_over_queries_and_trials(claim, cells, advantage))
+        adjusted_p_values = holm([outcome.p_value for outcome in outcomes]).tolist()
+
+        paper_test = self.plan.study.test
         judged = []
-        for advantage, outcome, p_value in zip(advantages, outcomes, adjusted, strict=True):
-            tested = outcome.with_verdict(p_value, test.level)
-            judged.append(JudgedAdvantage(advantage, own_test(advantage, test), tested))
+        for advantage, outcome, p_value in zip(
+            advantages, outcomes, adjusted_p_values, strict=True
+        ):
+            by_paper = judge_as_paper(advantage, paper_test)
+            tested = outcome.with_verdict(p_value, paper_test.level)
+            judged.append(JudgedAdvantage(advantage, by_paper, tested))
         return judged
 
     # ---- What a claim says should be positive
 
     def advantage(self, claim: Claim, cells: tuple[Cell, ...]) -> Advantage:
-        """Return what a claim says should be positive, in the trials that all of its cells have
-        done.
+        """Return the number that a claim says is positive, such as one system's mean less
+        another's, for each trial that all compared cells have finished.
+
+        Args:
+            claim: the claim.
+            cells: the cells (condition, system, metric) of one comparison that it makes.
         """
         trials = self._common_trials(claim, cells)
 
-        def curves(cell: Cell) -> F64:
+        # The claim asks for the values of a cell by one of these.
+        def curves_of(cell: Cell) -> F64:
             return self._best_so_far(cell, claim.part, trials)
 
-        def means(cell: Cell) -> F64:
+        def means_of(cell: Cell) -> F64:
             return self._means(cell, claim.part, trials)
 
         if claim.of_curves:
-            return Advantage(claim.advantage(curves, cells), trials)
+            return Advantage(claim.advantage(curves_of, cells), trials)
         sides = None
         if len(cells) == 2:
-            sides = (means(cells[0]), means(cells[1]))
+            sides = (means_of(cells[0]), means_of(cells[1]))
         return Advantage(
-            trials=claim.advantage(means, cells),
+            trials=claim.advantage(means_of, cells),
             numbers=trials,
             queries=self._query_advantages(claim, cells, trials),
             sides=sides,
         )
 
     def _common_trials(self, claim: Claim, cells: tuple[Cell, ...]) -> list[int]:
-        """Return the numbers of the trials in which all cells of a claim have values."""
-        trials = [set(self._trials(cell, claim)) for cell in cells]
-        return sorted(set.intersection(*trials))
+        """Return the numbers of the trials in which all cells of a claim have values, ascending."""
+        trials_of_cells = [set(self._trials_with_values(cell, claim)) for cell in cells]
+        return sorted(set.intersection(*trials_of_cells))
 
-    def _trials(self, cell: Cell, claim: Claim) -> list[int]:
-        """Return the numbers of the trials in which one cell of a claim has values."""
-        condition, system, _ = cell
+    def _trials_with_values(self, cell: Cell, claim: Claim) -> list[int]:
+        """Return the numbers of the trials in which one cell (condition, system, metric) has what a
+        claim is about: a whole training curve, or a mean that is a number.
+        """
+        condition, system, _metric = cell
         if claim.of_curves:
-            curves = self.curves.get((condition, system, claim.part), {})
-            return [number for number, curve in curves.items() if _is_whole(curve)]
-        means = self.means.get((*cell, claim.part), {})
-        return [number for number, mean in means.items() if not math.isnan(mean)]
+            curve_by_trial = self.curves.get((condition, system, claim.part), {})
+            return [trial for trial, curve in curve_by_trial.items() if _is_whole_curve(curve)]
+        mean_by_trial = self.means.get((*cell, claim.part), {})
+        return [trial for trial, mean in mean_by_trial.items() if not math.isnan(mean)]
 
     def _means(self, cell: Cell, part: str, trials: Sequence[int]) -> F64:
-        """Return the means of a cell in some trials, greater ones being better."""
-        _, _, metric = cell
-        by_trial = self.means[(*cell, part)]
-        means = np.array([by_trial[trial] for trial in trials], np.float64)
+        """Return the mean over queries of a cell (condition, system, metric) in each of some trials;
+        costs are negated, so that greater is better.
+        """
+        _condition, _system, metric = cell
+        mean_by_trial = self.means[(*cell, part)]
+        means = np.array([mean_by_trial[trial] for trial in trials], np.float64)
         return self.sign(metric) * means
 
-    def _values(self, cell: Cell, trial: int) -> F64:
-        """Return the values of the queries of a trial, greater ones being better."""
-        _, _, metric = cell
+    def _query_values(self, cell: Cell, trial: int) -> F64:
+        """Return the value of each test query of a cell (condition, system, metric) in one trial;
+        costs are negated, so that greater is better.
+        """
+        _condition, _system, metric = cell
         return self.sign(metric) * self.queries[cell][trial]
 
     def _best_so_far(self, cell: Cell, part: str, trials: Sequence[int]) -> F64:
-        """Return the best value so far after each tree of the budget, one row per trial: what early
-        stopping keeps.
+        """Return the best validation value up to each tree, one row per trial and one column per
+        tree of the budget; this is the value that early stopping would keep.
+
+        A training that stopped early keeps its last value to the end of the row.
         """
         condition, system, metric = cell
         n_trees = self.plan.budget.trees or 1
+        curve_by_trial = self.curves[condition, system, part]
         rows = np.empty((len(trials), n_trees))
-        for row, trial in zip(rows, trials, strict=True):
-            recorded = self.curves[condition, system, part][trial][:n_trees]
-            best = np.maximum.accumulate(self.sign(metric) * np.array(recorded))
-            row[: best.size] = best
-            row[best.size :] = best[-1]
+        for row, trial in enumerate(trials):
+            curve = np.array(curve_by_trial[trial][:n_trees])
+            best = np.maximum.accumulate(self.sign(metric) * curve)
+            rows[row, : best.size] = best
+            rows[row, best.size :] = best[-1]
         return rows
 
     def _query_advantages(
         self, claim: Claim, cells: tuple[Cell, ...], trials: Sequence[int]
     ) -> list[F64] | None:
-        """Return what should be positive for each test query of each trial; None if the advantage
-        of a trial is no mean over its queries, or the cells test different queries.
+        """Return, for each trial, an array with the number per test query that a claim says is
+        positive, such as one system's value less another's.
+
+        None if the number of a trial is no mean over its queries, or if the compared cells test
+        different queries.
         """
         if not claim.by_query or claim.part != "test":
             return None
         advantages = []
         for trial in trials:
-            values = {cell: self._values(cell, trial) for cell in cells}
-            sizes = {of_cell.size for of_cell in values.values()}
-            if len(sizes) > 1:
+            values_by_cell = {cell: self._query_values(cell, trial) for cell in cells}
+            numbers_of_queries = {values.size for values in values_by_cell.values()}
+            if len(numbers_of_queries) > 1:
                 return None
-            advantages.append(claim.query_advantage(values.__getitem__, cells))
+            advantages.append(claim.query_advantage(values_by_cell.__getitem__, cells))
         return advantages
 
     # ---- The test over queries and trials
 
-    def _outcome(self, claim: Claim, cells: tuple[Cell, ...], advantage: Advantage) -> TestOutcome:
-        """Test an advantage over queries and trials; over trials alone if all queries are there, or
-        none are known.
+    def _test_over_queries_and_trials(
+        self, claim: Claim, cells: tuple[Cell, ...], advantage: Advantage
+    ) -> TestOutcome:
+        """Test whether an advantage of a claim is other than 0, for new test queries and new
+        trainings.
+
+        Trials alone are tested if the test queries are no sample of unseen ones, or if the
+        advantage is not known query by query.
         """
-        study, trials = self.plan.study, advantage.numbers
+        study = self.plan.study
         tests_a_sample = study.protocol.tests_unseen_queries and not study.measures_only
         if advantage.queries is None or not tests_a_sample:
             return over_trials(advantage.trials, self.overlap, study.test.level)
 
-        values = self._in_place(self._test_arrays(claim, cells, advantage), trials)
-        n_judged = np.count_nonzero(~np.isnan(values[0]).all(axis=0))
-        if n_judged < 2:
-            mean = float(advantage.trials.mean()) if trials else math.nan
+        values = self._test_values(claim, cells, advantage)
+        has_value = ~np.isnan(values[0]).all(axis=0)
+        n_queries = np.count_nonzero(has_value)
+        if n_queries < 2:
+            mean = float(advantage.trials.mean()) if advantage.numbers else math.nan
             return TestOutcome("test over queries and trials", mean, note="too few queries")
         test = resampled_systems_test(values, self.overlap, level=study.test.level)
         return TestOutcome.of_pair(test, 0, 1)
 
-    def _test_arrays(
-        self, claim: Claim, cells: tuple[Cell, ...], advantage: Advantage
-    ) -> list[list[F64]]:
-        """Return what is tested, the first array against the second, with one entry per trial.
+    def _test_values(self, claim: Claim, cells: tuple[Cell, ...], advantage: Advantage) -> F64:
+        """Return the values ``[series, trials, queries]`` of the test over queries and trials, which
+        compares the first series with the second; NaN where a trial did not test a query.
 
         A difference of two cells takes the variance between trials from all cells that share their
-        condition or system; any other advantage is tested against 0.
+        condition or system: these are further series. Any other advantage is compared with 0.
         """
         trials = advantage.numbers
         if not isinstance(claim, Better | BetterUnder):
             advantages = list(advantage.queries or ())
-            return [advantages, [0.0 * values for values in advantages]]
-        family = list(cells)
-        for cell in self._relatives(cells):
-            if set(trials) <= set(self.queries[cell]):
-                family.append(cell)
-        return [[self._values(cell, trial) for trial in trials] for cell in family]
+            zeros = [0.0 * values for values in advantages]
+            return self._aligned_by_query([advantages, zeros], trials)
 
-    def _relatives(self, cells: tuple[Cell, ...]) -> list[Cell]:
-        """Return the other cells of the metric that have the condition, or the system, that the two
-        cells of a claim share.
+        compared_cells = list(cells)
+        for cell in self._related_cells(cells):
+            has_all_trials = set(trials) <= set(self.queries[cell])
+            if has_all_trials:
+                compared_cells.append(cell)
+        series = []
+        for cell in compared_cells:
+            series.append([self._query_values(cell, trial) for trial in trials])
+        return self._aligned_by_query(series, trials)
+
+    def _related_cells(self, cells: tuple[Cell, ...]) -> list[Cell]:
+        """Return further cells (condition, system, metric) like the two that a claim compares: the
+        other systems of their condition if they share it, else the other conditions of their
+        system.
         """
         study = self.plan.study
-        (condition, system, metric), (second_condition, _, _) = cells
-        if condition == second_condition:
-            relatives = [(condition, name, metric) for name in study.system_names]
+        first_cell, second_cell = cells
+        condition, system, metric = first_cell
+        related: list[Cell] = []
+        if condition == second_cell[0]:
+            for name in study.system_names:
+                related.append((condition, name, metric))
         else:
-            relatives = []
             for name in study.condition_names:
                 if metric in study.metrics_under(name):
-                    relatives.append((name, system, metric))
-        return [cell for cell in relatives if cell not in cells]
+                    related.append((name, system, metric))
+        return [cell for cell in related if cell not in cells]
 
-    def _in_place(self, arrays: Sequence[Sequence[F64]], trials: Sequence[int]) -> F64:
-        """Return values ``[arrays, trials, queries]``, each query in its place; NaN where a trial
-        did not test it.
+    def _aligned_by_query(self, series: Sequence[Sequence[F64]], trials: Sequence[int]) -> F64:
+        """Return series of values of test queries as an array ``[series, trials, queries]``, in
+        which a query has the same column in all trials.
+
+        A value is NaN where the trial did not test the query, or where any series lacks it.
+
+        Args:
+            series: for each series and trial the values of the trial's test queries.
+            trials: the numbers of the trials.
         """
-        sizes = [of_trial.size for of_trial in arrays[0]]
-        none = np.zeros(0, np.int64)  # without trials there is nothing to join
-        queries = [
-            self._tested_queries(trial, size) for trial, size in zip(trials, sizes, strict=True)
-        ]
-        numbers, column = np.unique(np.concatenate([none, *queries]), return_inverse=True)
+        # Every trial tests a sample of queries: their numbers tell which are the same.
+        sizes = [values.size for values in series[0]]
+        tested_queries = []
+        for trial, size in zip(trials, sizes, strict=True):
+            tested_queries.append(self._tested_queries(trial, size))
+        empty = np.zeros(0, np.int64)  # without trials there is nothing else to join
+        queries, column = np.unique(np.concatenate([empty, *tested_queries]), return_inverse=True)
         row = np.repeat(np.arange(len(trials)), sizes)
-        values = np.full((len(arrays), len(trials), numbers.size), math.nan)
-        for of_array, by_trial in zip(values, arrays, strict=True):
-            of_array[row, column] = np.concatenate([none, *by_trial])
-        values[:, np.isnan(values).any(axis=0)] = math.nan
-        return values
+
+        aligned = np.full((len(series), len(trials), queries.size), math.nan)
+        for number, values_of_trials in enumerate(series):
+            aligned[number, row, column] = np.concatenate([empty, *values_of_trials])
+        lacks_a_value = np.isnan(aligned).any(axis=0)
+        aligned[:, lacks_a_value] = math.nan
+        return aligned
 
     def _tested_queries(self, trial: int, n_tested: int) -> I64:
-        """Return a number for each test query of a trial, the same in all trials."""
+        """Return the numbers of the test queries of a trial in the whole data; the same query has
+        the same number in all trials.
+        """
         plan = self.plan
         draw = Draw(trial, plan.seed, plan.seed_of(trial, 0))
         n_folds = len(plan.fingerprints)
         return queries_of_trial(plan.study.protocol, draw, n_tested, plan.n_queries, n_folds)
 
 
-def _is_whole(curve: Sequence[float]) -> bool:
-    """Return whether a curve has a value after every tree."""
+def _is_whole_curve(curve: Sequence[float]) -> bool:
+    """Return whether a training curve has a value after every tree."""
     return bool(curve) and not np.isnan(curve).any()
 
 
 # ---- The paper's own test
 
 
-def own_test(advantage: Advantage, test: PaperTest) -> TestOutcome:
-    """Judge as the paper did.
+def judge_as_paper(advantage: Advantage, test: PaperTest) -> TestOutcome:
+    """Test by the paper's own method whether an advantage is other than 0: by a paired t-test, or by
+    whether the confidence intervals of two systems touch.
 
     Two intervals at level a, each the mean ± t(a) standard errors, touch where the difference of
     the means is no more than t(a) times the sum of the standard errors; the p-value is the level at
@@ -279,14 +330,15 @@ def own_test(advantage: Advantage, test: PaperTest) -> TestOutcome:
         advantage: the advantage of the system that should win.
         test: the paper's test.
 
-    >>> outcome = own_test(Advantage(np.array([0.25, 0.25, 0.5])), PaperTest(level=0.1))
+    >>> outcome = judge_as_paper(Advantage(np.array([0.25, 0.25, 0.5])), PaperTest(level=0.1))
     >>> round(outcome.p_value, 4), outcome.verdict
     (0.0572, 'holds')
     """
-    name, differences = "paired t-test over trials", advantage.trials
+    name = "paired t-test over trials"
+    differences = advantage.trials
     if test.over == "queries" and advantage.queries is not None:
         name = "paired t-test over the queries of the first trial"
-        differences = _first_trial(advantage.queries)
+        differences = _values_of_first_trial(advantage.queries)
     if differences.size < 2:
         return TestOutcome(name)
 
@@ -304,26 +356,43 @@ def own_test(advantage: Advantage, test: PaperTest) -> TestOutcome:
     return outcome.with_verdict(p_value, test.level)
 
 
-def _first_trial(queries: Sequence[F64]) -> F64:
-    """Return the values of the queries of the first trial that are not skipped."""
-    if not queries:
+def _values_of_first_trial(values_of_trials: Sequence[F64]) -> F64:
+    """Return the values of the queries of the first trial, without the NaN of skipped queries; an
+    empty array if there are no trials.
+    """
+    if not values_of_trials:
         return np.zeros(0)
-    return queries[0][~np.isnan(queries[0])]
+    values = values_of_trials[0]
+    return values[~np.isnan(values)]
 
 
-def _touching_level(mean: float, sides: tuple[F64, F64]) -> float:
-    """Return the level at which the intervals of two means touch."""
-    errors = [float(np.std(side, ddof=1)) / math.sqrt(side.size) for side in sides]
-    total_error = sum(errors)
+def _touching_level(difference: float, sides: tuple[F64, F64]) -> float:
+    """Return the significance level at which the confidence intervals of two means just touch.
+
+    They touch where the difference is t times the sum of the two standard errors; the level is the
+    two-sided tail of Student's distribution beyond t.
+
+    Args:
+        difference: the difference of the two means.
+        sides: the values of both samples, of the same size.
+    """
+    standard_errors = [float(np.std(side, ddof=1)) / math.sqrt(side.size) for side in sides]
+    total_error = sum(standard_errors)
     if total_error:
-        statistic = mean / total_error
+        statistic = difference / total_error
+    elif difference:
+        statistic = math.copysign(math.inf, difference)
     else:
-        statistic = math.copysign(math.inf, mean) if mean else 0.0
-    return t_tail(statistic, sides[0].size - 1, "two-sided")
+        statistic = 0.0
+    degrees_of_freedom = sides[0].size - 1
+    return t_tail(statistic, degrees_of_freedom, "two-sided")
 
 
 def _one_sided_verdict(mean: float, p_value: float, level: float) -> str:
-    """Return the verdict of a test whose small p-values speak for the claim."""
+    """Return the verdict of a one-sided test on a claim: it holds if the p-value is at most the
+    level, and fails if the p-value of the opposite direction is.
+    """
     if p_value <= level:
         return HOLDS
-    return FAILS if mean < 0 and 1 - p_value <= level else UNDECIDED
+    is_opposite_significant = mean < 0 and 1 - p_value <= level
+    return FAILS if is_opposite_significant else UNDECIDED

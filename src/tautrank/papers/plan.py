@@ -4,6 +4,7 @@ seed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -43,20 +44,24 @@ class StudyPlan(Plan):
     recipe: str = ""
 
     def to_plain(self) -> dict[str, Any]:
-        """Return everything as JSON can hold it."""
+        """Return the plan as a dictionary that JSON can hold; `from_plain` reads it."""
         fields = dict(vars(self))
+        # The source of the data is written as the user named it, and a fold.
         del fields["data"]
         if not self.codes:
             del fields["codes"]
         plain = {name: to_json(value, "plan") for name, value in fields.items()}
-        return {**plain, "data": list(self.data.given), "fold": self.data.fold}
+        plain["data"] = list(self.data.given)
+        plain["fold"] = self.data.fold
+        return plain
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> StudyPlan:
-        """Undo `to_plain`.
+        """Return the plan of a study from the dictionary that `to_plain` made of it; raise an error
+        that says why if it cannot be read.
 
         Args:
-            plain: its result.
+            plain: the result of `to_plain`, as read from JSON.
         """
         try:
             stored = dict(plain)
@@ -65,10 +70,11 @@ class StudyPlan(Plan):
             return cls(**fields, data=data)
         except OptionError as error:
             hint = ""
-            custom_losses = ", ".join(str(code[0]) for code in plain.get("codes", []))
-            if custom_losses:
+            # Each code is a pair: the name of a user's loss, and a hash of its code.
+            names_of_losses = [str(code[0]) for code in plain.get("codes", [])]
+            if names_of_losses:
                 hint = (
-                    f" (it has losses of its own, {custom_losses}:"
+                    f" (it has losses of its own, {', '.join(names_of_losses)}:"
                     " --import the file that registers them)"
                 )
             raise DataError(f"the plan cannot be read: {error}{hint}") from None
@@ -79,12 +85,15 @@ class StudyPlan(Plan):
 
     @property
     def key(self) -> str:
-        """A hash of all that is run: of what is in the data, but not of where it lies, nor of the
-        study's texts.
+        """A hash of all that decides the numbers of a run: of what is in the data, but not of where
+        it lies, nor of the study's texts.
         """
         plain = self.to_plain()
-        plain["study"] |= dict.fromkeys(("title", "paper", "claim", "note", "axis"))
-        del plain["data"], plain["fold"]
+        for text in ("title", "paper", "claim", "note", "axis"):
+            plain["study"][text] = None
+        # The data is recognised by its fingerprints.
+        del plain["data"]
+        del plain["fold"]
         return digest(plain)
 
     @property
@@ -93,22 +102,28 @@ class StudyPlan(Plan):
         return self.study.recipe(self.recipe) if self.recipe else None
 
     def layers(self, condition: Condition, index: int) -> list[Mapping[str, Any]]:
-        """The parameters of a system under a condition, what is general first; each with the
-        recipe's after it.
+        """Return the parameters of a system under a condition as several mappings, of which a later
+        one overrides those before: the general ones first, each followed by those that the paper's
+        recipe for the data has in its place.
 
         Args:
-            condition: the condition.
-            index: the place of the system.
+            condition: what the study varies, such as the noise in the labels.
+            index: the number of the system in the study.
         """
         general, of_condition, of_system, of_both = super().layers(condition, index)
-        recipe = self.used_recipe or Recipe("", "")
+        recipe = self.used_recipe
+        if recipe is None:
+            recipe = Recipe(data="", title="")
+        system_name = self.study.system_names[index]
+        recipe_of_condition = recipe.conditions.get(condition.name, {})
+        recipe_of_system = recipe.systems.get(system_name, {})
         return [
             general,
             recipe.parameters,
             of_condition,
-            recipe.conditions.get(condition.name, {}),
+            recipe_of_condition,
             of_system,
-            recipe.systems.get(self.study.system_names[index], {}),
+            recipe_of_system,
             of_both,
         ]
 
@@ -123,10 +138,12 @@ def make_plan(
     seed: int = 0,
     n_jobs: int = 1,
 ) -> StudyPlan:
-    """Read the data once, to recognise it later, and plan what a run of the study will do.
+    """Return the plan of a run of a study: its trials on some data, with a budget and a seed.
+
+    The data is read once, for fingerprints by which it is recognised later.
 
     Args:
-        study: the study.
+        study: the study of a paper.
         data: as in `read_source`; by default the study's own.
         budget: how much to run.
         fold: the only fold of a folder to use.
@@ -140,10 +157,14 @@ def make_plan(
     >>> plan.size, plan.recipe, plan.trials()[0].spec["parameters"]["num_leaves"]
     (6, 'yahoo1', 200)
     """
-    seed, n_jobs = whole("seed", seed, 0), whole("n_jobs", n_jobs, 1)
-    recipe = recipe and study.recipe(recipe).data
+    seed = whole("seed", seed, least=0)
+    n_jobs = whole("n_jobs", n_jobs, least=1)
+    if recipe:
+        recipe = study.recipe(recipe).data  # an error if the study has none of that name
+
     source = read_source(data or study.data or NONE, fold)
-    if source.given == (NONE,) and not study.measures_only:
+    has_no_data = source.given == (NONE,)
+    if has_no_data and not study.measures_only:
         expected = "a folder, a file, or synthetic data such as simulated:mslr:200"
         raise OptionError(
             f"--data: found none; expected {expected}, since {study.name} trains models"
@@ -155,22 +176,27 @@ def make_plan(
 
 
 def _recipe_for(study: Study, n_features: int, n_queries: int) -> str:
-    """The recipe of the data set that some data is or looks like; else the study's first."""
-    names = [recipe.data for recipe in study.recipes]
+    """Return the name of the recipe (a paper's parameters for one data set) that suits some data:
+    that of the published data set it looks like, or of one of the same family; else the study's
+    first.
+    """
+    recipe_names = [recipe.data for recipe in study.recipes]
     data_set, is_small = recognise(n_features, n_queries)
-    # Limits on a leaf that were found on thousands of queries may leave a sample of them nothing to
-    # split.
-    if OTHER_DATA in names and is_small:
+    # The paper's least number of documents in a leaf, found on thousands of queries, may leave
+    # nothing to split in a small sample.
+    if is_small and OTHER_DATA in recipe_names:
         return OTHER_DATA
-    for name in (data_set, _SAME_FAMILY.get(data_set, "")):
-        if name in names:
-            return name
-    return names[0]
+    if data_set in recipe_names:
+        return data_set
+    similar_data_set = _SAME_FAMILY.get(data_set, "")
+    if similar_data_set in recipe_names:
+        return similar_data_set
+    return recipe_names[0]
 
 
 def recognise(n_features: int, n_queries: int) -> tuple[str, bool]:
-    """Name the published data set that some data is, or looks most like; empty if it looks like
-    none.
+    """Return the name of the published data set that some data is, or looks most like, by its
+    numbers of features and queries; empty if it looks like none.
 
     Args:
         n_features: the number of columns.
@@ -183,16 +209,25 @@ def recognise(n_features: int, n_queries: int) -> tuple[str, bool]:
     >>> recognise(136, 10000), recognise(700, 30000), recognise(136, 500), recognise(3, 2)
     (('web10k', False), ('yahoo1', False), ('web30k', True), ('', False))
     """
-    sizes = {}
-    for name, (widths, size) in PUBLISHED.items():
-        if n_features in widths:
-            sizes[name] = size
-    if not sizes:
+    # The number of queries of each data set that has as many features.
+    queries_by_data_set = {}
+    for name, (numbers_of_features, published_queries) in PUBLISHED.items():
+        if n_features in numbers_of_features:
+            queries_by_data_set[name] = published_queries
+    if not queries_by_data_set:
         return "", False
-    is_small = n_queries < min(sizes.values()) / 10
-    near = [name for name, size in sizes.items() if 0.5 < n_queries / size < 2]
-    if near:
-        return min(near, key=lambda name: abs(sizes[name] - n_queries)), is_small
+    is_small = n_queries < min(queries_by_data_set.values()) / 10
+
+    # More than half and less than twice as many queries: the nearest number decides.
+    nearest = ""
+    least_distance = math.inf
+    for name, published_queries in queries_by_data_set.items():
+        distance = abs(published_queries - n_queries)
+        if 0.5 < n_queries / published_queries < 2 and distance < least_distance:
+            nearest, least_distance = name, distance
+    if nearest:
+        return nearest, is_small
     # Few queries may be a sample of any of them; the first, the one most papers use, is as good as
     # another.
-    return next(iter(sizes)), is_small
+    most_used = next(iter(queries_by_data_set))
+    return most_used, is_small

@@ -73,20 +73,24 @@ class StudyResult(StudyValues, Comparison):
         return study_page.study_page(self, self._result_tables(), claims, command)
 
     def _result_tables(self) -> dict[str, Table]:
+        """Return the tables of means by title, one per metric."""
         # The same study gives the same tables: the time it took is told beside its parameters.
         return comparison_tables.result_tables(self, self.opening(), with_costs=False)
 
     def _csv(self) -> str:
+        """Return all cells as CSV."""
         table = comparison_tables.result_table(self, self.cells, with_costs=False)
         return table.to_csv()
 
     def _latex(self) -> str:
+        """Return the tables of means in LaTeX, with verdicts and failures as comments."""
         failed = [f"failed: {failure.title}: {failure.error}" for failure in self.failures]
         comments = [*study_tables.verdict_lines(self.verdicts), *failed]
         tables = comparison_tables.to_latex(self._result_tables(), comments)
         return study_tables.latex_heading(self) + tables
 
     def _markdown(self) -> str:
+        """Return the study as a page in Markdown: title, what was run, and tables."""
         tables = comparison_tables.to_markdown(self.titled_tables(), self.failures)
         return study_tables.markdown_heading(self) + tables
 
@@ -102,10 +106,10 @@ def read_results(path: Path) -> StudyResult:
 
 
 def collect(store: StudyStore) -> StudyResult:
-    """Put the finished trials of a store together, and judge them.
+    """Return the results of the finished trials of a study: means, tests and verdicts on the claims.
 
     Args:
-        store: the store.
+        store: the study's plan and finished trials.
     """
     evidence = StudyEvidence(store.plan, store)
     return StudyResult(
@@ -121,31 +125,48 @@ def collect(store: StudyStore) -> StudyResult:
 
 
 def _cells(evidence: StudyEvidence) -> tuple[CellResult, ...]:
-    """Return all cells of a study, those of the test queries with their tests."""
-    study, printed = evidence.plan.study, _printed_by_place(evidence.plan.used_recipe)
+    """Return the results of all cells of a study: a cell is one system under one condition, judged
+    by one metric on one part of the queries. Those of the test queries are tested against the
+    baseline.
+    """
+    study = evidence.plan.study
+    printed_numbers = _printed_by_cell(evidence.plan.used_recipe)
     cells = []
     for condition in study.condition_names:
         metrics = study.metrics_under(condition)
-        for place in product([condition], study.system_names, metrics, study.judged):
-            cells.append(_cell(evidence, place, printed.get(place)))
+        for cell_key in product([condition], study.system_names, metrics, study.judged):
+            printed = printed_numbers.get(cell_key)
+            cells.append(_cell_result(evidence, cell_key, printed))
     return tuple(_with_tests(evidence, cells))
 
 
-def _printed_by_place(recipe: Recipe | None) -> dict[CellPlace, Printed]:
-    """Return what the paper prints for the data that is used."""
+def _printed_by_cell(recipe: Recipe | None) -> dict[CellPlace, Printed]:
+    """Return the numbers that a paper prints for a data set, by the cell they belong to: condition,
+    system, metric, and part of the queries.
+    """
     if recipe is None:
         return {}
-    places = {}
-    for number in recipe.printed:
-        places[number.condition, number.system, number.metric, number.part] = number
-    return places
+    printed_by_cell = {}
+    for printed in recipe.printed:
+        cell_key = (printed.condition, printed.system, printed.metric, printed.part)
+        printed_by_cell[cell_key] = printed
+    return printed_by_cell
 
 
-def _cell(evidence: StudyEvidence, place: CellPlace, printed: Printed | None) -> CellResult:
-    """Return the means of a cell in its trials, beside what the paper prints."""
-    condition, system, metric, part = place
+def _cell_result(
+    evidence: StudyEvidence, cell_key: CellPlace, printed: Printed | None
+) -> CellResult:
+    """Return the means of a cell, one per finished trial, with the number that the paper prints.
+
+    Args:
+        evidence: the finished trials.
+        cell_key: condition, system, metric, and part of the queries.
+        printed: the paper's number; None if it prints none.
+    """
+    condition, system, metric, part = cell_key
+    mean_by_trial = evidence.means.get(cell_key, {})
     means = {}
-    for trial, mean in sorted(evidence.means.get(place, {}).items()):
+    for trial, mean in sorted(mean_by_trial.items()):
         if not math.isnan(mean):
             means[trial] = mean
     return CellResult(
@@ -162,34 +183,43 @@ def _cell(evidence: StudyEvidence, place: CellPlace, printed: Printed | None) ->
 
 
 def _with_tests(evidence: StudyEvidence, cells: Sequence[CellResult]) -> list[CellResult]:
-    """Return the cells compared with the baseline under the same condition; Holm's method counts
-    the comparisons of a metric.
+    """Return the cells of a study, those of the test queries with the outcomes of tests against the
+    baseline under the same condition; all other cells stay untested.
+
+    P-values are adjusted by Holm's method for the number of comparisons by one metric.
     """
     baseline = evidence.plan.study.baseline
-    numbers_by_metric: dict[str, list[int]] = defaultdict(list)
-    for number, cell in enumerate(cells):
+    indices_by_metric: dict[str, list[int]] = defaultdict(list)
+    for index, cell in enumerate(cells):
         if cell.system != baseline and cell.part == "test":
-            numbers_by_metric[cell.metric].append(number)
+            indices_by_metric[cell.metric].append(index)
 
-    tested = list(cells)
-    for numbers in numbers_by_metric.values():
-        comparisons = [_against(baseline, cells[number]) for number in numbers]
-        for number, judged in zip(numbers, evidence.judge(comparisons), strict=True):
-            outcome = judged.tested
-            if not cells[number].higher_is_better:
-                outcome = _of_opposite(outcome)
-            tested[number] = replace(cells[number], own=judged.own, tested=outcome)
-    return tested
+    cells_with_tests = list(cells)
+    for indices in indices_by_metric.values():
+        comparisons = [_claim_against(baseline, cells[index]) for index in indices]
+        judgements = evidence.judge(comparisons)
+        for index, judgement in zip(indices, judgements, strict=True):
+            cell = cells[index]
+            outcome = judgement.tested
+            # The test had costs negated, so that greater is better.
+            if not cell.higher_is_better:
+                outcome = _with_opposite_sign(outcome)
+            cells_with_tests[index] = replace(cell, own=judgement.own, tested=outcome)
+    return cells_with_tests
 
 
-def _against(baseline: str, cell: CellResult) -> ClaimedCells:
-    """Return the claim that a system is better than the baseline under the same condition."""
+def _claim_against(baseline: str, cell: CellResult) -> ClaimedCells:
+    """Return the claim that the system of a cell is better than the baseline, by the same metric and
+    under the same condition, with the two cells that it compares.
+    """
     claim = Better(better=cell.system, worse=baseline, metric=cell.metric, condition=cell.condition)
-    return ClaimedCells(claim, claim.cells(())[0])
+    # It names its condition, so that it makes one comparison and needs no list of conditions.
+    (compared_cells,) = claim.cells(())
+    return ClaimedCells(claim, compared_cells)
 
 
-def _of_opposite(outcome: TestOutcome) -> TestOutcome:
-    """Return the outcome of a cost, in its own direction."""
+def _with_opposite_sign(outcome: TestOutcome) -> TestOutcome:
+    """Return the outcome of a test with difference and confidence interval negated."""
     return replace(outcome, difference=-outcome.difference, low=-outcome.high, high=-outcome.low)
 
 
@@ -197,18 +227,21 @@ def _of_opposite(outcome: TestOutcome) -> TestOutcome:
 
 
 def _verdicts(evidence: StudyEvidence) -> tuple[Verdict, ...]:
-    """Return a verdict on every comparison that the claims make."""
+    """Return a verdict on every comparison of cells that the claims of a paper make."""
     study = evidence.plan.study
     comparisons = []
     for claim in study.claims:
-        comparisons += [ClaimedCells(claim, cells) for cells in claim.cells(study.condition_names)]
+        for cells in claim.cells(study.condition_names):
+            comparisons.append(ClaimedCells(claim, cells))
+
     verdicts = []
-    for (claim, cells), judged in zip(comparisons, evidence.judge(comparisons), strict=True):
+    judgements = evidence.judge(comparisons)
+    for (claim, cells), judgement in zip(comparisons, judgements, strict=True):
         verdict = Verdict(
             sentence=claim.sentence(cells),
-            trials=judged.advantage.trials.size,
-            own=judged.own,
-            tested=judged.tested,
+            trials=judgement.advantage.trials.size,
+            own=judgement.own,
+            tested=judgement.tested,
             text=claim.text,
         )
         verdicts.append(verdict)

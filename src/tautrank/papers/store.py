@@ -50,37 +50,49 @@ class StudyStore(Store):
         must_exist = plan is None
         if must_exist and (path is None or not path.is_file()):
             raise DataError(f"{path}: found no such file; expected a store of trials")
-        meta = {**_plan_meta(plan), "command": command} if plan else {}
+        meta = {}
+        if plan is not None:
+            meta = {**_plan_meta(plan), "command": command}
         super().__init__(path, meta, kind="study")
         try:
-            stored = self._stored_plan(data)
+            # That of a new store is the plan that was just written.
+            stored_plan = self._read_plan(data)
             if plan is not None:
-                self._take(plan, stored)
+                self._check_or_extend(plan, stored_plan)
         except DataError:
             self.close()
             raise
-        self.plan = plan or stored
+        self.plan = stored_plan if plan is None else plan
         self._plan_was_stored = plan is None
 
-    def _take(self, plan: StudyPlan, stored: StudyPlan) -> None:
-        """Take the plan that is asked for, if it is the stored one, or has more trials."""
-        if _is_longer(plan, stored):
+    def _check_or_extend(self, plan: StudyPlan, stored_plan: StudyPlan) -> None:
+        """Raise an error if the plan of a run is another than that in the store; write it there if
+        it is the same with more trials.
+        """
+        if _is_longer(plan, stored_plan):
             self.set_meta(_plan_meta(plan))
-        elif plan.key != stored.key:
+        elif plan.key != stored_plan.key:
+            difference = _difference(stored_plan, plan)
             raise DataError(
-                f"{self.path}: holds {_difference(stored, plan)}; expected a store of this run"
+                f"{self.path}: holds {difference}; expected a store of this run"
                 " (another --store, or 'tautrank study resume' to go on with that one)"
             )
 
-    def _stored_plan(self, data: DataSource | None) -> StudyPlan:
+    def _read_plan(self, moved_data: DataSource | None) -> StudyPlan:
+        """Return the plan that is written in the store.
+
+        Args:
+            moved_data: where its data lies now; None if it is where the plan says.
+        """
         try:
             plain = json.loads(self.meta["plan"])
         except (KeyError, ValueError):
             raise DataError(
                 f"{self.path}: does not say which study it holds; expected a whole store"
             ) from None
-        moved = {} if data is None else {"data": list(data.given), "fold": data.fold}
-        return StudyPlan.from_plain({**plain, **moved})
+        if moved_data is not None:
+            plain = {**plain, "data": list(moved_data.given), "fold": moved_data.fold}
+        return StudyPlan.from_plain(plain)
 
     def run(
         self, workers: Workers, progress: Progress | None = None, *, retry_failed: bool = False
@@ -113,39 +125,46 @@ class StudyStore(Store):
         return lines
 
     def _check_origin(self) -> None:
-        """Refuse to go on with another version, or other code of a loss: the numbers would be
-        unlike the others.
+        """Raise an error if this version of tautrank, of the study or of a user's loss may give
+        other numbers than the version that ran the stored trials.
         """
-
-        difference = self._difference_of_origin()
-        if difference:
+        change = self._change_since_begun()
+        if change:
             raise DataError(
-                f"{self.path}: {difference}; expected the same version, since another may give"
+                f"{self.path}: {change}; expected the same version, since another may give"
                 " other numbers (a new run needs another --store)"
             )
 
-    def _difference_of_origin(self) -> str:
-        """Return what would make the numbers unlike those in the store; empty if nothing does."""
+    def _change_since_begun(self) -> str:
+        """Return in words what has changed since the stored trials were run, and may change numbers:
+        the version of tautrank or of the study, or the code of a user's loss; empty if nothing has.
+        """
         from tautrank.papers.catalogue import CATALOGUE
 
-        study, begun_by, version = self.plan.study, self.meta["tautrank"], tautrank.__version__
+        study = self.plan.study
+        begun_by, version = self.meta["tautrank"], tautrank.__version__
         if results_version(begun_by) != results_version(version):
             return f"was begun by tautrank {begun_by}, this is {version}"
-        declared = CATALOGUE.get(study.name, study) if self._plan_was_stored else study
-        if declared.version != study.version:
+
+        # A study read from the store may be older than the one of that name in the catalogue.
+        present_study = study
+        if self._plan_was_stored:
+            present_study = CATALOGUE.get(study.name, study)
+        if present_study.version != study.version:
             return (
                 f"holds version {study.version} of '{study.name}',"
-                f" this tautrank has {declared.version}"
+                f" this tautrank has {present_study.version}"
             )
-        code_by_name = {loss.name: loss.code for loss in own_losses(study.losses)}
+
+        present_codes = {loss.name: loss.code for loss in own_losses(study.losses)}
         for name, code in self.plan.codes:
-            if code_by_name.get(name) != code:
+            if present_codes.get(name) != code:
                 return f"was begun with other code of the loss '{name}'"
         return ""
 
 
 def _plan_meta(plan: StudyPlan) -> dict[str, str]:
-    """Return what a store says about its plan."""
+    """Return the texts about the plan of a study that are written into its store, by name."""
     return {
         "study": plan.study.name,
         "study_version": str(plan.study.version),
@@ -157,11 +176,13 @@ def _plan_meta(plan: StudyPlan) -> dict[str, str]:
 
 
 def _is_longer(plan: StudyPlan, stored: StudyPlan) -> bool:
-    """Return whether a plan is the stored one with more repeats: those that are there stay what they
-    are.
+    """Return whether a plan is the stored one with more repeats, so that the trials in the store are
+    the first of it.
     """
-    n_repeats, n_stored = plan.budget.repeats or 0, stored.budget.repeats or 0
-    if n_repeats <= n_stored or not set(stored.fingerprints) <= set(plan.fingerprints):
+    n_repeats = plan.budget.repeats or 0
+    n_stored_repeats = stored.budget.repeats or 0
+    has_stored_data = set(stored.fingerprints) <= set(plan.fingerprints)
+    if n_repeats <= n_stored_repeats or not has_stored_data:
         return False
     budget = replace(stored.budget, repeats=n_repeats)
     extended = replace(stored, budget=budget, fingerprints=plan.fingerprints)
@@ -169,26 +190,30 @@ def _is_longer(plan: StudyPlan, stored: StudyPlan) -> bool:
 
 
 def _difference(stored: StudyPlan, plan: StudyPlan) -> str:
-    """Return what distinguishes the plan of a store from the one that was asked for, in a few
-    words.
+    """Return in a few words the first difference of the plan in a store from the plan of the run
+    that was asked for.
     """
-    study, wanted_study = stored.study, plan.study
-    if study.name != wanted_study.name:
-        return f"the study '{study.name}', not '{wanted_study.name}'"
-    if study.version != wanted_study.version:
-        return f"version {study.version} of '{study.name}', not {wanted_study.version}"
+    stored_study, study = stored.study, plan.study
+    if stored_study.name != study.name:
+        return f"the study '{stored_study.name}', not '{study.name}'"
+    if stored_study.version != study.version:
+        return f"version {stored_study.version} of '{stored_study.name}', not {study.version}"
     if stored.codes != plan.codes:
         return "trials of a loss whose code has changed since"
     if stored.fingerprints != plan.fingerprints:
         return "trials on other data"
-    wanted_options = _options(plan)
-    for name, value in _options(stored).items():
-        if value != wanted_options[name]:
-            return f"a plan with {name} = {value}, not {wanted_options[name]}"
-    return f"'{study.name}' declared otherwise"
+
+    options = _options_of_run(plan)
+    for name, stored_value in _options_of_run(stored).items():
+        if stored_value != options[name]:
+            return f"a plan with {name} = {stored_value}, not {options[name]}"
+    return f"'{stored_study.name}' declared otherwise"
 
 
-def _options(plan: StudyPlan) -> dict[str, Any]:
-    """Return what a user chooses for a run, by name."""
-    options = {"seed": plan.seed, "recipe": plan.recipe, "n_jobs": plan.n_jobs}
-    return {**vars(plan.budget), **options}
+def _options_of_run(plan: StudyPlan) -> dict[str, Any]:
+    """Return the options of a study's run by name: its budget, seed, recipe and threads."""
+    options = dict(vars(plan.budget))
+    options["seed"] = plan.seed
+    options["recipe"] = plan.recipe
+    options["n_jobs"] = plan.n_jobs
+    return options

@@ -51,9 +51,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any
 
 from tautrank.arguments import check_fields, checked_by, choice
@@ -188,10 +187,10 @@ class Study(Experiment):
             raise OptionError(
                 f"name: found '{self.name}'; expected small letters, digits and hyphens"
             )
-        _refuse_doubles("systems", [str(system) for system in self.systems])
-        _refuse_doubles("conditions", self.condition_names)
-        _refuse_doubles("metrics", self.metrics)
-        _refuse_doubles("recipes", [recipe.data for recipe in self.recipes])
+        _check_different("systems", [str(system) for system in self.systems])
+        _check_different("conditions", self.condition_names)
+        _check_different("metrics", self.metrics)
+        _check_different("recipes", [recipe.data for recipe in self.recipes])
         super().__post_init__()
         for claim in self.claims:
             self._check_claim(claim)
@@ -203,25 +202,39 @@ class Study(Experiment):
         return {"study": self.name, "version": self.version}
 
     def recipe(self, data: str) -> Recipe:
-        """The recipe of that data set."""
-        return by_name("recipe", data, {recipe.data: recipe for recipe in self.recipes})
+        """Return the paper's recipe for the data set of that name; raise an error if there is
+        none.
+        """
+        recipe_by_name = {recipe.data: recipe for recipe in self.recipes}
+        return by_name("recipe", data, recipe_by_name)
 
     def _check_claim(self, claim: Claim) -> None:
-        """Report a name that no claim can be about."""
-        choice("part of a claim", claim.part, self.curves if claim.of_curves else self.judged)
-        for condition, system, metric in chain(*claim.cells(self.condition_names)):
-            self.system(system)
-            metrics = self.metrics_under(condition)
-            if claim.of_curves:
-                metrics = metrics[:1]  # the only one that is recorded after each tree
-            choice("metric of a claim", metric, metrics)
+        """Raise an error if a claim of the paper names a system, condition, metric or part of the
+        queries that the study does not have.
+        """
+        parts = self.curves if claim.of_curves else self.judged
+        choice("part of a claim", claim.part, parts)
+        for cells in claim.cells(self.condition_names):
+            for condition, system, metric in cells:
+                self.system(system)  # an error if there is none of that name
+                metrics = self.metrics_under(condition)
+                if claim.of_curves:
+                    metrics = metrics[:1]  # the only one that is recorded after each tree
+                choice("metric of a claim", metric, metrics)
 
     def _check_names(self) -> None:
-        """Report a misspelt name when the study is declared, not when it has run."""
-        named = [condition.systems for condition in self.conditions]
-        named += [recipe.systems for recipe in self.recipes]
-        for name in chain(*named, self.search.systems):
-            self.system(name)
+        """Raise an error if conditions, recipes or the search name a system, condition, metric or
+        part of the queries that the study does not have.
+
+        So a misspelt name is found when the study is declared, not when it has run.
+        """
+        # `system`, `condition` and `metrics_under` raise an error for an unknown name.
+        for condition in self.conditions:
+            self._check_systems(condition.systems)
+        for recipe in self.recipes:
+            self._check_systems(recipe.systems)
+        self._check_systems(self.search.systems)
+
         for recipe in self.recipes:
             for name in recipe.conditions:
                 self.condition(name)
@@ -230,9 +243,14 @@ class Study(Experiment):
                 choice("part in print", printed.part, self.judged)
                 choice("metric in print", printed.metric, self.metrics_under(printed.condition))
 
+    def _check_systems(self, names: Iterable[str]) -> None:
+        """Raise an error if the study has no system of one of these names."""
+        for name in names:
+            self.system(name)
 
-def _refuse_doubles(kind: str, names: Sequence[str]) -> None:
-    """Report a name that is there twice."""
+
+def _check_different(kind: str, names: Sequence[str]) -> None:
+    """Raise an error if a name occurs twice; `kind` says what the names are of."""
     for name, count in Counter(names).items():
         if count > 1:
             raise OptionError(f"{kind}: found '{name}' twice; expected different names")

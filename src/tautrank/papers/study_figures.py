@@ -38,15 +38,19 @@ def study_figures(result: StudyValues) -> list[FigureSection]:
     Args:
         result: the values of the study.
     """
-    sections = [*_measured(result), *tree_sections(result, _remark_on_curves(result))]
+    sections = [*_measurement_figures(result)]
+    sections += tree_sections(result, _remark_on_curves(result))
     if conditions_on_axis(result):
-        sections += _over_conditions(result)
+        sections += _condition_figures(result)
     elif not result.measures_only:
         sections += trial_sections(result)
     return sections
 
 
 def _remark_on_curves(result: StudyValues) -> str:
+    """Return what a reader of training curves has to know about the claims; empty if no claim is
+    about curves.
+    """
     if any(claim.of_curves for claim in result.plan.study.claims):
         return " The claims look at the best value so far, as early stopping keeps it."
     return ""
@@ -56,42 +60,51 @@ def _remark_on_curves(result: StudyValues) -> str:
 
 
 def conditions_on_axis(result: StudyValues) -> dict[str, float]:
-    """Return the value of each condition, from the smallest; empty where they are not all numbers.
+    """Return the conditions of a study (what it varies) for the x axis of a figure: from the name of
+    each to its number, the smallest first. Empty if they are fewer than two, or not all numbers.
 
     Args:
         result: the values of the study.
     """
     conditions = result.plan.study.conditions
-    values = {
-        condition.name: condition.value for condition in conditions if condition.value is not None
-    }
-    has_all_values = len(values) == len(conditions)
-    if len(conditions) < 2 or not has_all_values:
+    if len(conditions) < 2:
         return {}
-    return dict(sorted(values.items(), key=lambda item: item[1]))
+    value_by_name = {}
+    for condition in conditions:
+        if condition.value is None:
+            return {}
+        value_by_name[condition.name] = condition.value
+    return dict(sorted(value_by_name.items(), key=lambda item: item[1]))
 
 
-def _over_conditions(result: StudyValues) -> Iterator[FigureSection]:
-    """Draw means and leads over the conditions, a figure per metric."""
+def _condition_figures(result: StudyValues) -> Iterator[FigureSection]:
+    """Yield figures of means, and of leads over the baseline, with a study's conditions on the x
+    axis: one per metric, or one for all if each condition has metrics of its own.
+    """
     study = result.plan.study
     are_quantities = len(study.systems) == 1 and len(study.metrics) > 1
     if are_quantities and not result.has_own_metrics:
         # Several quantities of one system share an axis.
         system = study.system_names[0]
-        cells = {metric: _cells(result, system, [metric], "test") for metric in study.metrics}
-        yield from _mean_curves(result, f"What {system} gives", "mean", cells)
+        cells_by_curve = {}
+        for metric in study.metrics:
+            cells_by_curve[metric] = _cells_of_curve(result, system, [metric], "test")
+        yield from _mean_figures(result, f"What {system} gives", "mean", cells_by_curve)
         return
-    groups: list[tuple[str, ...]] = [(metric,) for metric in study.metrics]
+
+    metrics_of_figures: list[tuple[str, ...]] = [(metric,) for metric in study.metrics]
     if result.has_own_metrics:
-        groups = [study.metrics]
-    for metrics in groups:
+        metrics_of_figures = [study.metrics]
+    for metrics in metrics_of_figures:
         for part in study.judged:
             title = ", ".join(metrics)
             if part != "test":
                 title += f" of the {part} queries"
-            cells = {system: _cells(result, system, metrics, part) for system in study.system_names}
-            yield from _mean_curves(result, title, title, cells)
-        yield from _lead_curves(result, metrics)
+            cells_by_curve = {}
+            for system in study.system_names:
+                cells_by_curve[system] = _cells_of_curve(result, system, metrics, part)
+            yield from _mean_figures(result, title, title, cells_by_curve)
+        yield from _lead_figures(result, metrics)
 
 
 class _Point(NamedTuple):
@@ -103,105 +116,147 @@ class _Point(NamedTuple):
     high: float
 
 
-def _mean_curves(
-    result: StudyValues, title: str, y_title: str, cells: Mapping[str, Sequence[CellResult]]
+def _mean_figures(
+    result: StudyValues,
+    title: str,
+    y_title: str,
+    cells_by_curve: Mapping[str, Sequence[CellResult]],
 ) -> Iterator[FigureSection]:
-    """Draw the means of several series of cells, by the name of the series."""
-    caption = f"{title} by {_axis(result)}: means over trials."
+    """Yield a figure of means over trials with their confidence intervals, with a study's conditions
+    on the x axis; none if no curve has values.
+
+    Args:
+        result: the values of the study.
+        title: the title of the figure.
+        y_title: the title of its y axis.
+        cells_by_curve: by the name of each curve its cells, one per condition.
+    """
+    caption = f"{title} by {_axis_title(result)}: means over trials."
     if result.plan.budget.repeats != 1:
         caption += (
             " Bands are 95 % confidence intervals as papers give them: as if trials were"
             " independent."
         )
-    points = {}
-    for name, series in cells.items():
-        points[name] = [_Point(cell.condition, cell.mean, *cell.interval) for cell in series]
-    curves = _condition_curves(result, points)
+    points_by_curve = {}
+    for name, cells in cells_by_curve.items():
+        points = [_Point(cell.condition, cell.mean, *cell.interval) for cell in cells]
+        points_by_curve[name] = points
+    curves = _condition_curves(result, points_by_curve)
     if curves:
         figure = _condition_figure(result, curves, y_title)
-        summary = _ends_text(points, sign="")
+        summary = _ends_text(points_by_curve, sign="")
         yield FigureSection(f"{title} by condition", figure, caption, summary)
 
 
-def _lead_curves(result: StudyValues, metrics: Sequence[str]) -> Iterator[FigureSection]:
-    """Draw how far each system is ahead of the baseline, as the third line of XE-NDCG's Figures 3
-    and 4.
+def _lead_figures(result: StudyValues, metrics: Sequence[str]) -> Iterator[FigureSection]:
+    """Yield a figure of how far each system is ahead of the baseline, with a study's conditions on
+    the x axis; none if no system has values.
+
+    It is drawn as the third line of XE-NDCG's Figures 3 and 4.
     """
-    named = ", ".join(metrics)
-    over = f"over {result.baseline} in {named}"
+    metrics_text = ", ".join(metrics)
+    over_baseline = f"over {result.baseline} in {metrics_text}"
     caption = (
-        f"How far each system is ahead of {result.baseline} in {named}, in the trials both have"
-        " finished."
+        f"How far each system is ahead of {result.baseline} in {metrics_text}, in the trials both"
+        " have finished."
     )
     if result.plan.budget.repeats != 1:
         caption += f" Bands are 95 % confidence intervals over trials{widened(result.overlap)}"
-        caption += (
-            "; they say nothing about other test queries." if result.tests_same_queries else "."
-        )
-    points = {}
+        if result.tests_same_queries:
+            caption += "; they say nothing about other test queries."
+        else:
+            caption += "."
+
+    points_by_system = {}
     for system in result.system_names:
         if system != result.baseline:
-            points[system] = _lead_points(result, system, metrics)
-    curves = _condition_curves(result, points)
+            points_by_system[system] = _lead_points(result, system, metrics)
+    curves = _condition_curves(result, points_by_system)
     if curves:
-        figure = _condition_figure(result, curves, f"gain {over}").update_yaxes(zeroline=True)
-        yield FigureSection(f"Lead {over}", figure, caption, _ends_text(points, sign="+"))
+        figure = _condition_figure(result, curves, f"gain {over_baseline}")
+        figure.update_yaxes(zeroline=True)
+        summary = _ends_text(points_by_system, sign="+")
+        yield FigureSection(f"Lead {over_baseline}", figure, caption, summary)
 
 
 def _lead_points(result: StudyValues, system: str, metrics: Sequence[str]) -> list[_Point]:
-    """Return the lead of a system under each condition, where both it and the baseline have values."""
+    """Return how far a system is ahead of the baseline under each condition of a study in which both
+    have finished trials: the mean gain over trials, and its confidence interval.
+    """
     points = []
-    for cell in _cells(result, system, metrics, "test"):
-        gains = _trial_gains(result, cell)
+    for cell in _cells_of_curve(result, system, metrics, "test"):
+        gains = _gains_over_baseline(result, cell)
         if gains.size:
-            interval = interval_over_trials(gains, result.overlap)
-            points.append(_Point(cell.condition, float(gains.mean()), *interval))
+            low, high = interval_over_trials(gains, result.overlap)
+            points.append(_Point(cell.condition, float(gains.mean()), low, high))
     return points
 
 
-def _trial_gains(result: StudyValues, cell: CellResult) -> F64:
-    """Return what each trial gains over the baseline, in the trials that both have finished."""
-    baseline = result.cell(cell.condition, result.baseline, cell.metric, cell.part)
-    ours = dict(zip(cell.numbers, cell.means.tolist(), strict=True))
-    theirs = dict(zip(baseline.numbers, baseline.means.tolist(), strict=True))
+def _gains_over_baseline(result: StudyValues, cell: CellResult) -> F64:
+    """Return by how much the system of a cell is better than the baseline under the same condition,
+    one number per trial that both have finished.
+    """
+    baseline_cell = result.cell(cell.condition, result.baseline, cell.metric, cell.part)
+    mean_by_trial = dict(zip(cell.numbers, cell.means.tolist(), strict=True))
+    baseline_by_trial = dict(zip(baseline_cell.numbers, baseline_cell.means.tolist(), strict=True))
+    common_trials = sorted(mean_by_trial.keys() & baseline_by_trial.keys())
+    differences = [mean_by_trial[trial] - baseline_by_trial[trial] for trial in common_trials]
     sign = 1 if cell.higher_is_better else -1
-    trials = sorted(ours.keys() & theirs.keys())
-    gains = [ours[trial] - theirs[trial] for trial in trials]
-    return sign * np.array(gains, np.float64)
+    return sign * np.array(differences, np.float64)
 
 
-def _condition_curves(result: StudyValues, points: Mapping[str, Sequence[_Point]]) -> list[Curve]:
-    """Return a curve for each name that has points; without a band where no interval is known."""
-    value_of = conditions_on_axis(result)
+def _condition_curves(
+    result: StudyValues, points_by_curve: Mapping[str, Sequence[_Point]]
+) -> list[Curve]:
+    """Return a curve over a study's conditions for each name that has points, with a band where
+    confidence intervals are known.
+    """
+    x_of_condition = conditions_on_axis(result)
     curves = []
-    for name, of_curve in points.items():
-        if not of_curve:
+    for name, points in points_by_curve.items():
+        if not points:
             continue
-        x = [value_of[point.condition] for point in of_curve]
-        means = [point.mean for point in of_curve]
-        low = [point.low for point in of_curve]
-        high = [point.high for point in of_curve]
-        if np.isnan(low).all():
-            curves.append(Curve(name, x, means))
-        else:
+        x = [x_of_condition[point.condition] for point in points]
+        means = [point.mean for point in points]
+        low = [point.low for point in points]
+        high = [point.high for point in points]
+        has_intervals = not np.isnan(low).all()
+        if has_intervals:
             curves.append(Curve(name, x, means, low, high))
+        else:
+            curves.append(Curve(name, x, means))
     return curves
 
 
-def _ends_text(points: Mapping[str, Sequence[_Point]], sign: str) -> str:
-    """Return where each curve begins and ends; with the sign "+", differences show theirs."""
-    ends = []
-    for name, of_curve in points.items():
-        if of_curve:
-            first, last = of_curve[0], of_curve[-1]
+def _ends_text(points_by_curve: Mapping[str, Sequence[_Point]], sign: str) -> str:
+    """Return a sentence on the first and the last mean of each curve, for readers who do not see the
+    figure.
+
+    Args:
+        points_by_curve: the points of each curve, by its name.
+        sign: "+" to write the sign of positive means too, else "".
+    """
+    texts = []
+    for name, points in points_by_curve.items():
+        if points:
+            first, last = points[0], points[-1]
             begin = f"{first.mean:{sign}.4f} at {first.condition}"
             end = f"{last.mean:{sign}.4f} at {last.condition}"
-            ends.append(f"{name} from {begin} to {end}")
-    return f"Lines: {'; '.join(ends)}."
+            texts.append(f"{name} from {begin} to {end}")
+    return f"Lines: {'; '.join(texts)}."
 
 
-def _cells(result: StudyValues, system: str, metrics: Sequence[str], part: str) -> list[CellResult]:
-    """Return the cells of a curve that have values, by increasing value of their condition."""
+def _cells_of_curve(
+    result: StudyValues, system: str, metrics: Sequence[str], part: str
+) -> list[CellResult]:
+    """Return the cells of one system that have values, by increasing number of their condition.
+
+    Args:
+        result: the values of the study.
+        system: the name of the system.
+        metrics: the metrics of the cells.
+        part: the queries that they are about, such as "test".
+    """
     cells = []
     for condition in conditions_on_axis(result):
         for metric in metrics:
@@ -211,148 +266,199 @@ def _cells(result: StudyValues, system: str, metrics: Sequence[str], part: str) 
     return cells
 
 
-def _axis(result: StudyValues) -> str:
+def _axis_title(result: StudyValues) -> str:
+    """Return the title of the axis of a study's conditions."""
     return result.plan.study.axis or "condition"
 
 
 def _condition_figure(result: StudyValues, curves: Sequence[Curve], y_title: str) -> Any:
-    """Draw curves over the conditions, which are named below the axis."""
-    names = list(conditions_on_axis(result))
-    values = list(conditions_on_axis(result).values())
+    """Return a Plotly figure of curves with a study's conditions on the x axis, which is logarithmic
+    if their numbers span a large range.
+    """
+    x_of_condition = conditions_on_axis(result)
     # Curves of other things than systems have styles of their own.
     are_systems = {curve.name for curve in curves} <= set(result.system_names)
     styles = styles_of(result) if are_systems else None
-    figure = curve_figure(curves, x_title=_axis(result), y_title=y_title, styles=styles)
+    figure = curve_figure(curves, x_title=_axis_title(result), y_title=y_title, styles=styles)
+
+    values = list(x_of_condition.values())
     lowest, highest = values[0], values[-1]
-    by_factors = lowest > 0 and highest >= _LOG_FROM * lowest
+    is_logarithmic = lowest > 0 and highest >= _LOG_FROM * lowest
     return figure.update_xaxes(
-        type="log" if by_factors else "linear",
+        type="log" if is_logarithmic else "linear",
         tickvals=values,
-        ticktext=[escaped(name) for name in names],
+        ticktext=[escaped(name) for name in x_of_condition],
     )
 
 
 # ---- Measurements
 
 
-def _measured(result: StudyValues) -> Iterator[FigureSection]:
-    """Draw the figure that each kind of measurement names."""
-    draw_form = {"clouds": _clouds, "curves": _point_curves, "rows": _rows}
+def _measurement_figures(result: StudyValues) -> Iterator[FigureSection]:
+    """Yield the figures of a study's measurements: what was measured without training, drawn in the
+    form that belongs to each kind of measurement.
+    """
+    figures_of_form = {
+        "clouds": _cloud_figures,
+        "curves": _measured_curve_figures,
+        "rows": _row_figures,
+    }
     for kind, measured in MEASURED_FIGURES.items():
-        systems = []
+        measurements = []
         for system in result.plan.study.systems:
             if isinstance(system, Measurement) and system.kind == kind:
-                systems.append(str(system))
-        if systems:
-            yield from draw_form[measured.form](result, measured, systems)
+                measurements.append(str(system))
+        if measurements:
+            yield from figures_of_form[measured.form](result, measured, measurements)
 
 
-def _clouds(
-    result: StudyValues, measured: MeasuredFigure, systems: Sequence[str]
+def _cloud_figures(
+    result: StudyValues, measured: MeasuredFigure, measurements: Sequence[str]
 ) -> Iterator[FigureSection]:
-    """Draw the points of the first trial, a cloud per list."""
-    (x, x_title), (y, y_title) = measured.series.items()
-    for system in systems:
+    """Yield a scatter plot of the points that each measurement took in its first trial, under each
+    condition; the points of one list of documents are one cloud.
+    """
+    # Two series, by the name under which the points are stored: across and up.
+    (x_name, x_title), (y_name, y_title) = measured.series.items()
+    for measurement in measurements:
         for condition in result.condition_names:
-            points = result.points.get((condition, system))
+            points = result.points.get((condition, measurement))
             if points is None:
                 continue
-            clouds = _clouds_of_lists(points[x], points[y])
+            clouds = _clouds_of_lists(points[x_name], points[y_name])
             figure = curve_figure(clouds, x_title=x_title, y_title=y_title, mode="markers")
             title = measured.title + condition_suffix(condition)
             yield FigureSection(title, figure, measured.caption, _heights_text(clouds))
 
 
-def _clouds_of_lists(x: Sequence[Sequence[float]], y: Sequence[Sequence[float]]) -> list[Curve]:
-    """Return as many points of each list as can be drawn."""
-    n_lists = max(len(y), 1)
-    n_points = max(MOST_POINTS // n_lists, 1)
+def _clouds_of_lists(
+    x_of_lists: Sequence[Sequence[float]], y_of_lists: Sequence[Sequence[float]]
+) -> list[Curve]:
+    """Return a cloud of points for each list, named "list 1", "list 2", ...; all lists get equal
+    shares of the points that a figure can hold.
+    """
+    n_lists = max(len(y_of_lists), 1)
+    points_per_list = max(MOST_POINTS // n_lists, 1)
     clouds: list[Curve] = []
-    for across, up in zip(x, y, strict=True):
-        clouds.append(Curve(f"list {len(clouds) + 1}", across[:n_points], up[:n_points]))
+    for x, y in zip(x_of_lists, y_of_lists, strict=True):
+        name = f"list {len(clouds) + 1}"
+        clouds.append(Curve(name, x[:points_per_list], y[:points_per_list]))
     return clouds
 
 
 def _heights_text(clouds: Sequence[Curve]) -> str:
+    """Return a sentence on the least and the largest height (range of y) of clouds of points."""
     heights = [np.ptp(cloud.mean) for cloud in clouds]
     lowest, highest = min(heights), max(heights)
     return f"{len(clouds)} clouds, from {lowest:.3g} to {highest:.3g} tall."
 
 
-def _point_curves(
-    result: StudyValues, measured: MeasuredFigure, systems: Sequence[str]
+def _measured_curve_figures(
+    result: StudyValues, measured: MeasuredFigure, measurements: Sequence[str]
 ) -> Iterator[FigureSection]:
-    """Draw the points of the first trial over the conditions, a curve per series."""
-    value_of = conditions_on_axis(result)
-    for system in systems:
-        conditions = [name for name in value_of if (name, system) in result.points]
-        if not conditions:
+    """Yield a figure for each measurement: what its first trial measured, a curve per quantity, with
+    a study's conditions on the x axis.
+    """
+    x_of_condition = conditions_on_axis(result)
+    for measurement in measurements:
+        x = []
+        points_of_conditions = []
+        for condition, value in x_of_condition.items():
+            if (condition, measurement) in result.points:
+                x.append(value)
+                points_of_conditions.append(result.points[condition, measurement])
+        if not x:
             continue
-        x = [value_of[condition] for condition in conditions]
+
         curves = []
-        for field, name in measured.series.items():
-            points = [result.points[condition, system] for condition in conditions]
-            values = [or_nan(of_condition.get(field)) for of_condition in points]
+        for quantity, name in measured.series.items():
+            values = [or_nan(points.get(quantity)) for points in points_of_conditions]
             if not np.isnan(values).all():
                 curves.append(Curve(name, x, values))
         figure = _condition_figure(result, curves, measured.axis)
         figure.update_yaxes(type="log", exponentformat="power", dtick=2)
         figure.update_traces(hovertemplate="%{y:.3g} at %{x}")
-        ends = []
-        for curve in curves:
-            first, last = curve.mean[0], curve.mean[-1]
-            ends.append(f"{curve.name} from {last:.3g} to {first:.3g}")
-        summary = f"Lines, from the largest to the smallest {_axis(result)}: {'; '.join(ends)}."
+        summary = (
+            f"Lines, from the largest to the smallest {_axis_title(result)}:"
+            f" {_falling_ends_text(curves)}."
+        )
         yield FigureSection(measured.title, figure, measured.caption, summary)
 
 
-def _rows(
-    result: StudyValues, measured: MeasuredFigure, systems: Sequence[str]
+def _falling_ends_text(curves: Sequence[Curve]) -> str:
+    """Return the last and the first value of each curve, in words."""
+    texts = []
+    for curve in curves:
+        first, last = curve.mean[0], curve.mean[-1]
+        texts.append(f"{curve.name} from {last:.3g} to {first:.3g}")
+    return "; ".join(texts)
+
+
+def _row_figures(
+    result: StudyValues, measured: MeasuredFigure, measurements: Sequence[str]
 ) -> Iterator[FigureSection]:
-    """Draw quantities, a row per system and a mark per trial."""
-    first, first_title = next(iter(measured.series.items()))
+    """Yield a figure of measured quantities for each condition: a row per measurement, and a mark
+    per trial and quantity on a logarithmic axis.
+    """
+    first_quantity, first_title = next(iter(measured.series.items()))
     for condition in result.condition_names:
         metrics = result.metrics_under(condition)
-        if first not in metrics:
+        if first_quantity not in metrics:
             continue
-        clouds = []
+        marks_of_quantities = []
         for quantity, title in measured.series.items():
             if quantity in metrics:
-                clouds.append(_row_cloud(result, condition, quantity, title, systems))
-        if sum(cloud.x.size for cloud in clouds) == 0:
+                marks = _row_marks(result, condition, quantity, title, measurements)
+                marks_of_quantities.append(marks)
+        n_marks = sum(marks.x.size for marks in marks_of_quantities)
+        if n_marks == 0:
             continue
 
-        figure = curve_figure(clouds, x_title=measured.axis, y_title="", mode="markers")
+        figure = curve_figure(
+            marks_of_quantities, x_title=measured.axis, y_title="", mode="markers"
+        )
         figure.update_xaxes(type="log", dtick=1, tickformat="~g", tickangle=0)
-        in_rows(figure, systems, ROW_HEIGHT * len(systems))
+        in_rows(figure, measurements, ROW_HEIGHT * len(measurements))
         figure.update_traces(hovertemplate="%{x:.4g}")
+
         means = []
-        for system in systems:
-            mean = abs(result.cell(condition, system, first).mean)
-            means.append(f"{system} {mean:.3g}")
+        for measurement in measurements:
+            mean = abs(result.cell(condition, measurement, first_quantity).mean)
+            means.append(f"{measurement} {mean:.3g}")
         title = measured.title + condition_suffix(condition)
-        caption = measured.caption + _hidden_text(clouds)
+        caption = measured.caption + _hidden_text(marks_of_quantities)
         summary = f"Points; {first_title}, mean: {'; '.join(means)}."
         yield FigureSection(title, figure, caption, summary)
 
 
-def _row_cloud(
-    result: StudyValues, condition: str, quantity: str, title: str, systems: Sequence[str]
+def _row_marks(
+    result: StudyValues, condition: str, quantity: str, title: str, measurements: Sequence[str]
 ) -> Curve:
-    """Return one quantity in all trials, each system in its row."""
-    cells = [result.cell(condition, system, quantity) for system in systems]
+    """Return a mark for each trial's value of a measured quantity, in the row of its measurement.
+
+    Args:
+        result: the values of the study.
+        condition: the condition of the study.
+        quantity: the name of the quantity.
+        title: the name of the marks in the figure.
+        measurements: the measurements, in the order of their rows.
+    """
+    cells = [result.cell(condition, measurement, quantity) for measurement in measurements]
     n_trials = [cell.means.size for cell in cells]
     rows = np.repeat(np.arange(len(cells)), n_trials)
     # Quantities count costs as negative numbers; a logarithmic axis has no place for 0.
     values = np.abs(np.concatenate([cell.means for cell in cells]))
-    return Curve(title, np.where(values > 0, values, np.nan), rows)
+    positive_or_nan = np.where(values > 0, values, np.nan)
+    return Curve(title, positive_or_nan, rows)
 
 
-def _hidden_text(clouds: Sequence[Curve]) -> str:
-    """Return how many values a logarithmic axis does not show."""
+def _hidden_text(marks_of_quantities: Sequence[Curve]) -> str:
+    """Return sentences on how many values of 0 a logarithmic axis does not show; empty if there are
+    none.
+    """
     sentences = []
-    for cloud in clouds:
-        n_zeros = int(np.isnan(cloud.x).sum())
+    for marks in marks_of_quantities:
+        n_zeros = int(np.isnan(marks.x).sum())
         if n_zeros:
-            sentences.append(f" Not shown: {n_zeros} values of 0 ({cloud.name}).")
+            sentences.append(f" Not shown: {n_zeros} values of 0 ({marks.name}).")
     return "".join(sentences)

@@ -39,7 +39,8 @@ _VERDICTS = {
     FAILS: "The claim fails",
     UNDECIDED: "The claim is undecided",
 }
-_AT_THE_TOP = ("claim", "verdict", "note")  # facts that the page shows elsewhere
+# Of what was run, the texts that the page shows outside of its settings.
+_SHOWN_ELSEWHERE = ("claim", "verdict", "note")
 
 
 def study_page(
@@ -67,7 +68,7 @@ def study_page(
     sections += figure_sections(study_figures(result))
     sections += failure_sections(result)
     sections.append(trials_section(result, study_settings(result)))
-    sections.append(_reproduction(result, typed))
+    sections.append(_reproduction_section(result, typed))
     study = result.plan.study
     return Page(study.title, sections, lead=study.claim)
 
@@ -93,32 +94,35 @@ def answer(result: StudyValues) -> list[str]:
 
 
 def _verdict_counts(result: StudyValues) -> str:
-    """Return how many comparisons of the claims hold, fail and are undecided."""
-    tested = _count_text([verdict.tested.verdict for verdict in result.verdicts])
-    by_own_test = _count_text([verdict.own.verdict for verdict in result.verdicts])
-    if by_own_test == tested:
-        return tested
-    return f"{tested}; by the paper's own test: {by_own_test}"
+    """Return how many comparisons of a paper's claims hold, fail and are undecided, in words; also
+    by the paper's own test if it counts otherwise.
+    """
+    counts = _count_text([verdict.tested.verdict for verdict in result.verdicts])
+    counts_by_paper = _count_text([verdict.own.verdict for verdict in result.verdicts])
+    if counts_by_paper == counts:
+        return counts
+    return f"{counts}; by the paper's own test: {counts_by_paper}"
 
 
 def _count_text(verdicts: Sequence[str]) -> str:
-    """Return counts such as 'holds 2, undecided 3'."""
+    """Return how often each verdict occurs, such as 'holds 2, undecided 3'."""
     counts = Counter(verdicts)
     texts = [f"{verdict} {counts[verdict]}" for verdict in _VERDICTS if counts[verdict]]
     return ", ".join(texts)
 
 
 def study_settings(result: StudyValues) -> dict[str, str]:
-    """Return settings, versions and seeds of a study, by name.
+    """Return the settings of a study as texts by title: what was run on which data, how it was
+    measured, seeds and versions.
 
     Args:
         result: the values of the study.
     """
     study = result.plan.study
     settings = {"study": f"{study.name}, version {study.version}"}
-    for name, text in facts(result).items():
-        if name not in _AT_THE_TOP:
-            settings[name] = text
+    for title, text in facts(result).items():
+        if title not in _SHOWN_ELSEWHERE:
+            settings[title] = text
     if study.axis:
         settings["conditions"] = f"{study.axis}: {', '.join(study.condition_names)}"
     settings["what the paper leaves open"] = study.note
@@ -132,8 +136,10 @@ def study_settings(result: StudyValues) -> dict[str, str]:
 # ---- What gives the result again
 
 
-def _reproduction(result: StudyValues, typed: str | None) -> Code:
-    """Return the commands that run a study of the catalogue again, or the call for another one."""
+def _reproduction_section(result: StudyValues, typed: str | None) -> Code:
+    """Return the section of a page that says how to run a study again: by commands if it is in the
+    catalogue, else by a call in Python or by the command that was typed.
+    """
     study = result.plan.study
     if CATALOGUE.get(study.name) == study:
         remark = (

@@ -22,7 +22,8 @@ from tautrank.tables import Cell, Column, Table, Titled, number_cell, p_cell, p_
 
 
 def facts(result: StudyValues) -> dict[str, str]:
-    """Return what was run, in words; a fact that does not apply is left out.
+    """Return what a study ran, in words: paper, data, protocol, budget, verdict, ..., each under its
+    title; what does not apply is left out.
 
     Args:
         result: the values of a study.
@@ -31,7 +32,7 @@ def facts(result: StudyValues) -> dict[str, str]:
     verdict = ""
     if result.verdicts:
         verdict = f"{result.verdict}; by the paper's own test: {result.own_verdict}"
-    texts = {
+    text_by_title = {
         "paper": study.paper,
         "claim": study.claim,
         "data": _data_text(result),
@@ -43,10 +44,11 @@ def facts(result: StudyValues) -> dict[str, str]:
         "note": study.note,
         "verdict": verdict,
     }
-    return {name: text for name, text in texts.items() if text}
+    return {title: text for title, text in text_by_title.items() if text}
 
 
 def _data_text(result: StudyValues) -> str:
+    """Return the data that a study ran on, with its size if it is known."""
     plan = result.plan
     data = ", ".join(plan.data.given)
     if plan.n_queries:
@@ -55,14 +57,19 @@ def _data_text(result: StudyValues) -> str:
 
 
 def _parameters_text(result: StudyValues) -> str:
-    """Return whose parameters are used."""
+    """Return whose parameters a study used: the paper's for some data set, or others; empty if the
+    paper has none for single data sets.
+    """
     recipe = result.plan.used_recipe
     if recipe is None:
         return ""
-    return recipe.title if recipe.data == OTHER_DATA else f"the paper's for {recipe.title}"
+    if recipe.data == OTHER_DATA:
+        return recipe.title
+    return f"the paper's for {recipe.title}"
 
 
 def _budget_text(result: StudyValues) -> str:
+    """Return how many trials, trees and tried configurations a study has, and its seed."""
     budget, study = result.plan.budget, result.plan.study
     text = f"{budget.repeats} trials"
     if not study.measures_only:
@@ -75,6 +82,7 @@ def _budget_text(result: StudyValues) -> str:
 
 
 def _finished_text(result: StudyValues) -> str:
+    """Return how many trainings or measurements of a study are finished, and how many failed."""
     kind = "measurements" if result.measures_only else "trainings"
     text = f"{result.n_done} of {result.plan.size} {kind}"
     if result.failures:
@@ -88,12 +96,14 @@ def _finished_text(result: StudyValues) -> str:
 
 
 def opening(result: StudyValues) -> str:
-    """Return the first sentences on how to read the tables of a study.
+    """Return sentences that explain the columns of a study's tables: what the conditions are, what
+    the paper prints, and its own test.
 
     Args:
         result: the values of the study.
     """
-    study, recipe = result.plan.study, result.plan.used_recipe
+    study = result.plan.study
+    recipe = result.plan.used_recipe
     sentences = []
     if study.axis:
         sentences.append(f"Condition: {study.axis}.")
@@ -114,8 +124,8 @@ def opening(result: StudyValues) -> str:
 
 
 def claim_table(result: StudyValues) -> Table:
-    """Return every comparison that the claims make: what should be positive, the verdict, and the
-    paper's own test.
+    """Return the table of a paper's claims: a row for each comparison that they make, with its
+    advantage, the verdict, and the outcome of the paper's own test.
 
     Args:
         result: the values of a study.
@@ -125,50 +135,61 @@ def claim_table(result: StudyValues) -> Table:
 
 
 def _claim_row(verdict: Verdict) -> list[Titled]:
-    """Return the verdict on one comparison of a claim."""
-    paper_outcome, tested = verdict.own, verdict.tested
-    claim = Column("claim", ("claim", "in the paper's words"), words=True)
-    papers_test = Column("paper's test", ("p own", "verdict own"), words=True)
+    """Return the row of one comparison in the table of a paper's claims: cells with their columns."""
+    tested, by_paper = verdict.tested, verdict.own
+    # Where a cell holds two values, they are two columns of CSV.
+    claim_column = Column("claim", ("claim", "in the paper's words"), words=True)
+    claim_cell = Cell(verdict.sentence, (verdict.sentence, verdict.text))
+    paper_column = Column("paper's test", ("p own", "verdict own"), words=True)
+    paper_cell = Cell(outcome_text(by_paper), (by_paper.p_value, by_paper.verdict))
     return [
-        (claim, Cell(verdict.sentence, (verdict.sentence, verdict.text))),
+        (claim_column, claim_cell),
         text_cell("verdict", tested.verdict),
         difference_cell("advantage", tested),
         p_cell("p", tested.adjusted),
         detectable_cell(tested),
-        (
-            papers_test,
-            Cell(outcome_text(paper_outcome), (paper_outcome.p_value, paper_outcome.verdict)),
-        ),
+        (paper_column, paper_cell),
         number_cell("trials", verdict.trials, str(verdict.trials)),
     ]
 
 
 def _claim_note(result: StudyValues) -> str:
-    """Return how to read the table of claims."""
-    quotations = dict.fromkeys(f'"{verdict.text}"' for verdict in result.verdicts if verdict.text)
-    tests = _test_names(verdict.tested for verdict in result.verdicts)
-    own_tests = _test_names(verdict.own for verdict in result.verdicts)
-    power = power_note({"": [verdict.tested for verdict in result.verdicts]}, result.alpha)
-    sentences = [f"In the paper's words: {'; '.join(quotations)}."] if quotations else []
+    """Return the text below the table of a paper's claims: the paper's words, and what the columns
+    mean.
+    """
+    outcomes = [verdict.tested for verdict in result.verdicts]
+    paper_outcomes = [verdict.own for verdict in result.verdicts]
+    quotations = []
+    for verdict in result.verdicts:
+        quotation = f'"{verdict.text}"'
+        if verdict.text and quotation not in quotations:
+            quotations.append(quotation)
+
+    sentences = []
+    if quotations:
+        sentences.append(f"In the paper's words: {'; '.join(quotations)}.")
     level = f"{100 * (1 - result.alpha):g} %"
+    tests = _test_names(outcomes)
     sentences += [
         f"Advantage: the number that the claim says is positive, with its {level} confidence"
         " interval.",
         "holds: significantly above 0; fails: significantly below 0; undecided: neither.",
         f"p: {tests}, adjusted by Holm's method for all rows, level {result.alpha:g}.",
         "Detectable: the smallest true advantage that the row alone would find with 80 % power.",
-        f"The paper's test: {own_tests}.",
-        power,
+        f"The paper's test: {_test_names(paper_outcomes)}.",
+        power_note({"": outcomes}, result.alpha),
     ]
     return " ".join(sentences)
 
 
 def _test_names(outcomes: Iterable[TestOutcome]) -> str:
-    return " or ".join(dict.fromkeys(outcome.test for outcome in outcomes))
+    """Return the names of the tests that outcomes come from, each once."""
+    names = [outcome.test for outcome in outcomes]
+    return " or ".join(dict.fromkeys(names))
 
 
 def outcome_text(outcome: TestOutcome) -> str:
-    """Return verdict and p-value of a test."""
+    """Return the verdict and the adjusted p-value of a test, such as "holds, p 0.003"."""
     return f"{outcome.verdict}, p {p_text(outcome.adjusted)}"
 
 
@@ -200,7 +221,9 @@ def latex_heading(result: StudyValues) -> str:
 
 
 def verdict_lines(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return each claim with the outcomes of both tests."""
+    """Return a line for each comparison that the claims make: a sentence, and the outcomes of the
+    test over queries and trials and of the paper's own.
+    """
     lines = []
     for verdict in verdicts:
         tested, by_own_test = outcome_text(verdict.tested), outcome_text(verdict.own)
