@@ -28,10 +28,11 @@ class CallbackSettings(NamedTuple):
 
 
 def read_callbacks(callbacks: Iterable[Any]) -> CallbackSettings:
-    """Return what LightGBM's callbacks stand for, and the callbacks of this library.
+    """Return callbacks sorted into functions of this library, settings of the training that
+    LightGBM's callbacks stand for, and dictionaries that LightGBM's `record_evaluation` fills.
 
     Args:
-        callbacks: both kinds.
+        callbacks: callbacks of LightGBM and of this library, mixed.
 
     >>> import lightgbm
     >>> read_callbacks([lightgbm.early_stopping(10, verbose=False), lightgbm.log_evaluation(0)])
@@ -46,18 +47,26 @@ def read_callbacks(callbacks: Iterable[Any]) -> CallbackSettings:
         elif hasattr(callback, "eval_result"):
             records.append(callback.eval_result)
         else:
-            settings |= _setting(callback)
+            settings |= _equivalent_setting(callback)
     return CallbackSettings(tuple(functions), settings, records)
 
 
-def _setting(callback: Any) -> dict[str, Any]:
-    """Return the setting that a callback of LightGBM stands for."""
-    if hasattr(callback, "stopping_rounds") and not callback.min_delta:
+def _equivalent_setting(callback: Any) -> dict[str, Any]:
+    """Return the setting of a training, by name, that has the effect of a callback of LightGBM;
+    raise an error if there is none.
+
+    Callbacks are recognised by the attributes that LightGBM gives them.
+    """
+    is_early_stopping = hasattr(callback, "stopping_rounds")
+    if is_early_stopping and not callback.min_delta:
         return {"early_stopping_rounds": callback.stopping_rounds}
-    if hasattr(callback, "period"):
+    is_log_evaluation = hasattr(callback, "period")
+    if is_log_evaluation:
         return {"verbose": int(callback.period > 0)}
-    if set(getattr(callback, "kwargs", ())) == {"learning_rate"}:
-        return {"rates": callback.kwargs["learning_rate"]}
+    reset_parameters = getattr(callback, "kwargs", {})
+    if set(reset_parameters) == {"learning_rate"}:
+        return {"rates": reset_parameters["learning_rate"]}
+
     name = type(callback).__name__.strip("_")
     raise OptionError(
         f"callbacks: found {name} of lightgbm.callback with options that have no counterpart; "

@@ -39,49 +39,65 @@ class EvalArguments:
 
 
 def eval_sets(arguments: EvalArguments) -> dict[str, RankingData] | None:
-    """Return the validation sets by name; None if there are none."""
-    data = _given_once(arguments)
-    queries = _queries_beside(arguments)
-    if data is None and not queries:
+    """Return the validation sets that the arguments of `fit` hold, by name; None if there are none.
+
+    Args:
+        arguments: the arguments, in any of LightGBM's spellings.
+    """
+    data = _validation_data(arguments)
+    query_arguments = _query_arguments(arguments)
+    if data is None and not query_arguments:
         return None
-    sets, queries_of_sets = _as_lists(data, queries)
-    parts = [_one_set(*pair) for pair in zip(sets, queries_of_sets, strict=True)]
-    names = _set_names(arguments.eval_names, len(parts))
-    return dict(zip(names, parts, strict=True))
+    data_of_sets, queries_of_sets = _split_into_sets(data, query_arguments)
+    sets = []
+    for data_of_set, queries_of_set in zip(data_of_sets, queries_of_sets, strict=True):
+        sets.append(_as_ranking_data(data_of_set, queries_of_set))
+    names = _set_names(arguments.eval_names, len(sets))
+    return dict(zip(names, sets, strict=True))
 
 
-def _given_once(arguments: EvalArguments) -> Any:
-    """Return the validation data, whichever argument holds it."""
-    pairs = _pairs(arguments.eval_X, arguments.eval_y)
-    ways = (arguments.beside, arguments.eval_set, pairs)
-    data = [way for way in ways if way is not None]
-    if len(data) > 1:
+def _validation_data(arguments: EvalArguments) -> Any:
+    """Return the validation data in the form in which the user gave it, from the one argument that
+    holds it; None if none does.
+    """
+    X_and_y = _joined_X_and_y(arguments.eval_X, arguments.eval_y)
+    found = []
+    for data in (arguments.beside, arguments.eval_set, X_and_y):
+        if data is not None:
+            found.append(data)
+    if len(found) > 1:
         raise OptionError(
             "eval_set, eval_X, eval_y: validation data is given twice; expected it once"
         )
-    return data[0] if data else None
+    return found[0] if found else None
 
 
-def _pairs(X: Any, y: Any) -> Any:
-    """Return `eval_X` and `eval_y` as `eval_set`: tuples hold several sets."""
+def _joined_X_and_y(X: Any, y: Any) -> Any:
+    """Return the arguments `eval_X` and `eval_y` in the form of `eval_set`: a pair ``(X, y)``, or a
+    list of pairs if they are tuples, which hold several sets; None if both are None.
+    """
     if X is None and y is None:
         return None
-    for name, part in (("eval_X", X), ("eval_y", y)):
-        if part is None:
-            raise OptionError(f"{name}: found none; expected eval_X and eval_y together")
+    if X is None:
+        raise OptionError("eval_X: found none; expected eval_X and eval_y together")
+    if y is None:
+        raise OptionError("eval_y: found none; expected eval_X and eval_y together")
 
-    # Whatever is no tuple is one set.
-    n_sets_of_X = len(X) if isinstance(X, tuple) else None
-    n_sets_of_y = len(y) if isinstance(y, tuple) else None
-    if n_sets_of_X != n_sets_of_y:
+    has_tuple = isinstance(X, tuple) or isinstance(y, tuple)
+    if not has_tuple:
+        return X, y
+    are_tuples = isinstance(X, tuple) and isinstance(y, tuple)
+    if not are_tuples or len(X) != len(y):
         raise OptionError(
             "eval_X, eval_y: found different numbers of data sets; expected one y for each X"
         )
-    return (X, y) if n_sets_of_X is None else list(zip(X, y, strict=True))
+    return list(zip(X, y, strict=True))
 
 
-def _queries_beside(arguments: EvalArguments) -> dict[str, Any]:
-    """Return what says which rows belong together, by the word of `RankingData.from_arrays`."""
+def _query_arguments(arguments: EvalArguments) -> dict[str, Any]:
+    """Return what says which validation rows belong to the same query, by the name that
+    `RankingData.from_arrays` has for it (``group`` or ``qid``); empty if neither was given.
+    """
     if arguments.eval_group is not None and arguments.eval_qid is not None:
         raise OptionError("eval_group, eval_qid: found both; expected one of them")
     if arguments.eval_group is not None:
@@ -91,14 +107,22 @@ def _queries_beside(arguments: EvalArguments) -> dict[str, Any]:
     return {}
 
 
-def _as_lists(data: Any, queries: Mapping[str, Any]) -> tuple[list[Any], list[dict[str, Any]]]:
-    """Return one item per validation set: its data, and what says which rows belong together."""
-    if not _is_list_of_sets(data):
-        data = [_only_item(data)]
-        queries = {name: [_only_item(value)] for name, value in queries.items()}
+def _split_into_sets(
+    data: Any, query_arguments: Mapping[str, Any]
+) -> tuple[list[Any], list[dict[str, Any]]]:
+    """Return two lists with one item per validation set: the data of each set, and its ``group`` or
+    ``qid``, by name (empty if the data itself says which rows belong to a query).
 
-    queries_of_sets: list[dict[str, Any]] = [{} for _ in data]
-    for name, values in queries.items():
+    Args:
+        data: one set, or a list of several.
+        query_arguments: ``group`` or ``qid``, of one set or a list with an item for each set.
+    """
+    if not _is_list_of_sets(data):
+        data = [_unwrapped(data)]
+        query_arguments = {name: [_unwrapped(value)] for name, value in query_arguments.items()}
+
+    queries_of_sets: list[dict[str, Any]] = [{} for _set in data]
+    for name, values in query_arguments.items():
         if not isinstance(values, list | tuple) or len(values) != len(data):
             raise DataError(
                 f"eval_{name}: found something else; "
@@ -110,20 +134,32 @@ def _as_lists(data: Any, queries: Mapping[str, Any]) -> tuple[list[Any], list[di
 
 
 def _is_list_of_sets(data: Any) -> bool:
-    """Whether this is a list of several sets, rather than features and labels in a list."""
+    """Whether validation data is a list of several sets, rather than features and labels in a
+    list.
+    """
     if not isinstance(data, list) or len(data) < 2:
         return False
     return all(isinstance(item, tuple | RankingData) for item in data)
 
 
-def _only_item(value: Any) -> Any:
-    """Unwrap a list of one data set: LightGBM and XGBoost take lists of them."""
-    is_wrapped = isinstance(value, list) and len(value) == 1 and not np.isscalar(value[0])
-    return value[0] if is_wrapped else value
+def _unwrapped(value: Any) -> Any:
+    """Return the only item of a list that wraps one data set or array, as LightGBM and XGBoost take
+    them; any other value is returned unchanged.
+    """
+    if not isinstance(value, list) or len(value) != 1:
+        return value
+    is_list_of_numbers = np.isscalar(value[0])
+    return value if is_list_of_numbers else value[0]
 
 
-def _one_set(data: Any, queries: Mapping[str, Any]) -> RankingData:
-    """Return one validation set; `queries` says which rows belong together if `data` does not."""
+def _as_ranking_data(data: Any, queries: Mapping[str, Any]) -> RankingData:
+    """Return one validation set of the user as `RankingData`; raise an error if it has an unknown
+    form, or if it is not said, or said twice, which rows belong to a query.
+
+    Args:
+        data: `RankingData`, ``(X, y, qid)``, or ``(X, y)`` if `queries` is not empty.
+        queries: ``group`` or ``qid`` by name; empty if the data has queries.
+    """
     if isinstance(data, RankingData) and not queries:
         return data
 
@@ -132,7 +168,9 @@ def _one_set(data: Any, queries: Mapping[str, Any]) -> RankingData:
         raise DataError(
             "eval_group, eval_qid: found neither; expected one of them beside features and labels"
         )
-    if len(parts) != 3 - len(queries):
+    # Features, labels and queries; `queries` has at most one entry.
+    n_expected = 3 - len(queries)
+    if len(parts) != n_expected:
         beside = "".join(f" beside eval_{name}" for name in queries)
         expected = "[(X, y)]" if queries else _FORMS
         raise DataError(f"eval_set: found something else{beside}; expected {expected}")
@@ -144,10 +182,16 @@ def _one_set(data: Any, queries: Mapping[str, Any]) -> RankingData:
 
 
 def _set_names(eval_names: Any, n_sets: int) -> list[str]:
-    """Return the names of the sets: valid, valid_1, ... unless `eval_names` says otherwise."""
+    """Return a name for each of `n_sets` validation sets: those of the argument `eval_names`, else
+    valid, valid_1, ...
+    """
     if eval_names is None:
-        return ["valid", *(f"valid_{number}" for number in range(1, n_sets))]
-    names = [eval_names] if isinstance(eval_names, str) else [str(name) for name in eval_names]
+        further_names = [f"valid_{number}" for number in range(1, n_sets)]
+        return ["valid", *further_names]
+    if isinstance(eval_names, str):
+        names = [eval_names]
+    else:
+        names = [str(name) for name in eval_names]
     are_different = len(set(names)) == len(names)
     if len(names) != n_sets or not are_different or "train" in names:
         raise OptionError(

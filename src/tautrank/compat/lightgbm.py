@@ -20,7 +20,8 @@ from tautrank.ranker.inputs import FitArguments, ranking_data
 
 _INIT_MODEL = "expected init_model=, a model to add trees to"
 _LEFT_OUT = "expected it left out"
-_INSTEAD = {
+# For arguments of LightGBM's and XGBoost's `fit` that have no counterpart: what to do instead.
+_WHAT_TO_DO_INSTEAD = {
     "init_score": _INIT_MODEL,
     "base_margin": _INIT_MODEL,
     "xgb_model": _INIT_MODEL,
@@ -215,12 +216,18 @@ class LGBMRanker(Ranker):
 
 
 def _refuse_other_arguments(others: Mapping[str, Any], parameters: Iterable[str]) -> None:
-    """Refuse arguments of LightGBM's and XGBoost's `fit` in a sentence that says where they went."""
+    """Raise an error for the first argument that `fit` does not know, if there is one: it says what
+    to use instead of an argument of LightGBM's or XGBoost's `fit`.
+
+    Args:
+        others: the unknown arguments by name.
+        parameters: the names of the parameters of the ranker.
+    """
     for name, value in others.items():
         if name in parameters:
             raise OptionError(
                 f"{name}: is a parameter of the ranker; expected Ranker({name}={value!r})"
             )
-        if name not in _INSTEAD:
+        if name not in _WHAT_TO_DO_INSTEAD:
             raise TypeError(f"fit() got an unexpected keyword argument '{name}'")
-        raise OptionError(f"{name}: has no counterpart here; {_INSTEAD[name]}")
+        raise OptionError(f"{name}: has no counterpart here; {_WHAT_TO_DO_INSTEAD[name]}")

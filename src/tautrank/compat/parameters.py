@@ -31,13 +31,13 @@ _NAMES_OF_LOSSES = {
 _DEFAULTS = {"n_estimators": 100, "learning_rate": 0.1, "early_stopping_rounds": None}
 # Parameters of its scikit-learn estimator that mean nothing to a ranking.
 _MEANINGLESS = ("class_weight", "importance_type", "silent")
-# Metrics of LightGBM that say nothing but: the one of the objective.
-_OF_THE_OBJECTIVE = ("", "none", "lambdarank", "rank_xendcg")
+# By these names LightGBM means the metric that belongs to the objective: NDCG.
+_NAMES_OF_DEFAULT_METRIC = ("", "none", "lambdarank", "rank_xendcg")
 
 
 def translated(params: Mapping[str, Any], loss: Any = None) -> dict[str, Any]:
-    """Return parameters of LightGBM as those of `Ranker`, with LightGBM's defaults; one error tells
-    all problems.
+    """Return parameters of LightGBM as parameters of `Ranker`, with LightGBM's defaults; one error
+    lists all names that neither knows.
 
     Args:
         params: parameters under any of LightGBM's names; None is a value that was not given.
@@ -52,53 +52,79 @@ def translated(params: Mapping[str, Any], loss: Any = None) -> dict[str, Any]:
     tautrank.errors.OptionError: unknown parameter of lightgbm 'etaa'; did you mean 'eta'? (closest: ...). task: is for
     LightGBM's command line; expected a parameter of training
     """
-    main_name = main_names()
-    values = {}
-    for name, value in params.items():
-        if value is not None:
-            values[main_name.get(name, name)] = value
-    objective = values.pop("objective", "lambdarank")
-    trained: Any = read_loss(f"lightgbm:{objective}" if loss is None else loss)
-    parameters: dict[str, Any] = dict(_DEFAULTS)
-    parameters["verbose"] = 0 if values.pop("verbosity", 1) < 1 else None
-    parameters["metric"] = _metric(values.pop("metric", "ndcg"), values.pop("eval_at", 5))
+    lightgbm_parameters = _by_main_names(params)
+    objective = lightgbm_parameters.pop("objective", "lambdarank")
+    trained_loss: Any = read_loss(f"lightgbm:{objective}" if loss is None else loss)
+    verbosity = lightgbm_parameters.pop("verbosity", 1)
+    metric_names = lightgbm_parameters.pop("metric", "ndcg")
+    cutoffs = lightgbm_parameters.pop("eval_at", 5)
 
+    parameters: dict[str, Any] = dict(_DEFAULTS)
+    parameters["verbose"] = 0 if verbosity < 1 else None
+    parameters["metric"] = _first_metric(metric_names, cutoffs)
+    # What neither the ranker nor the loss has under a name of its own goes to the engine.
     engine_parameters = {}
-    for name, value in values.items():
+    for name, value in lightgbm_parameters.items():
         if name in _NAMES_OF_RANKERS:
             parameters[_NAMES_OF_RANKERS[name]] = value
-        elif _has_option(trained, name):
-            trained = _with_option(trained, name, value)
+        elif _has_loss_parameter(trained_loss, name):
+            trained_loss = _with_loss_parameter(trained_loss, name, value)
         elif name not in _MEANINGLESS:
             engine_parameters[name] = value
 
-    checked = [name for name in engine_parameters if name != "categorical_feature"]
-    refuse(LightGBM().name_errors(trained, checked))
+    checked_names = [name for name in engine_parameters if name != "categorical_feature"]
+    refuse(LightGBM().name_errors(trained_loss, checked_names))
     # 0 and below turn early stopping off in LightGBM.
-    if (parameters["early_stopping_rounds"] or 0) < 1:
+    rounds = parameters["early_stopping_rounds"]
+    if rounds is not None and rounds < 1:
         parameters["early_stopping_rounds"] = None
-    parameters["loss"] = str(trained) if isinstance(trained, NativeLoss) else trained
+    if isinstance(trained_loss, NativeLoss):
+        parameters["loss"] = str(trained_loss)
+    else:
+        parameters["loss"] = trained_loss
     return {**parameters, **engine_parameters}
 
 
-def _metric(names: Any, eval_at: Any) -> Metric:
-    """Return the first of LightGBM's metrics at the largest of its cutoffs, as LightGBM computes it."""
-    listed = names.split(",") if isinstance(names, str) else list(names)
-    first = listed[0]
-    name = "ndcg" if first.lower() in _OF_THE_OBJECTIVE else first
+def _by_main_names(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters of LightGBM by its main name of each instead of an alias, without those that
+    are None.
+    """
+    main_name_of_alias = main_names()
+    value_by_main_name = {}
+    for name, value in params.items():
+        if value is not None:
+            main_name = main_name_of_alias.get(name, name)
+            value_by_main_name[main_name] = value
+    return value_by_main_name
+
+
+def _first_metric(names: Any, eval_at: Any) -> Metric:
+    """Return the first of LightGBM's metrics at the largest of its cutoffs, as LightGBM computes it.
+
+    Args:
+        names: LightGBM's parameter `metric`: names in a list, or in a text with commas.
+        eval_at: LightGBM's parameter `eval_at`: one cutoff or several.
+    """
+    listed_names = names.split(",") if isinstance(names, str) else list(names)
+    name = listed_names[0]
+    if name.lower() in _NAMES_OF_DEFAULT_METRIC:
+        name = "ndcg"
     cutoff = eval_at if isinstance(eval_at, int) else max(eval_at)
     return metric(f"{name}@{cutoff}", like="lightgbm")
 
 
-def _has_option(loss: Any, name: str) -> bool:
-    """Whether a loss of this library has a parameter of LightGBM's objective."""
+def _has_loss_parameter(loss: Any, name: str) -> bool:
+    """Whether a loss of this library has the parameter that LightGBM's objectives know by `name`."""
     if not isinstance(loss, Loss) or name not in _NAMES_OF_LOSSES:
         return False
     return hasattr(loss, _NAMES_OF_LOSSES[name])
 
 
-def _with_option(loss: Loss, name: str, value: Any) -> Loss:
-    """Return a loss with the value of a parameter of LightGBM's objective."""
+def _with_loss_parameter(loss: Loss, name: str, value: Any) -> Loss:
+    """Return a loss of this library with another value of the parameter that LightGBM's objectives
+    know by `name`.
+    """
     if name == "lambdarank_norm":
         value = "lightgbm" if value else "none"
-    return dataclasses.replace(loss, **{_NAMES_OF_LOSSES[name]: value})
+    name_of_loss = _NAMES_OF_LOSSES[name]
+    return dataclasses.replace(loss, **{name_of_loss: value})
