@@ -61,15 +61,15 @@ def _validation_data(arguments: EvalArguments) -> Any:
     holds it; None if none does.
     """
     X_and_y = _joined_X_and_y(arguments.eval_X, arguments.eval_y)
-    found = []
+    present = []
     for data in (arguments.beside, arguments.eval_set, X_and_y):
         if data is not None:
-            found.append(data)
-    if len(found) > 1:
+            present.append(data)
+    if len(present) > 1:
         raise OptionError(
             "eval_set, eval_X, eval_y: validation data is given twice; expected it once"
         )
-    return found[0] if found else None
+    return present[0] if present else None
 
 
 def _joined_X_and_y(X: Any, y: Any) -> Any:

@@ -116,17 +116,17 @@ def solr_thresholds(thresholds: F64) -> tuple[F32, F32]:
     >>> written, compared
     (array([ 4.99999e-01, -1.00000e-06], dtype=float32), array([0.5, 0. ], dtype=float32))
     """
-    wanted = greatest_float32(thresholds)
-    best_written = np.full_like(wanted, -math.inf)
-    best_compared = np.full_like(wanted, -math.inf)
+    goals = greatest_float32(thresholds)
+    best_written = np.full_like(goals, -math.inf)
+    best_compared = np.full_like(goals, -math.inf)
     # The difference is rounded: the best number to write may be one of its neighbours.
-    difference = wanted - SOLR_SLACK
+    difference = goals - SOLR_SLACK
     with np.errstate(over="ignore"):
         for direction in (math.inf, -math.inf):
             written = difference
             for _neighbour in range(_NEIGHBOURS_TRIED):
                 compared = written + SOLR_SLACK
-                is_better = (compared <= wanted) & (compared > best_compared)
+                is_better = (compared <= goals) & (compared > best_compared)
                 best_written = np.where(is_better, written, best_written)
                 best_compared = np.where(is_better, compared, best_compared)
                 written = np.nextafter(written, np.float32(direction))
@@ -138,13 +138,13 @@ def _warn_of_moved_thresholds(export: Export) -> None:
     thresholds, and some float32 numbers are no such sum.
     """
     thresholds = np.concatenate([tree.threshold for tree in export.trees])
-    wanted = greatest_float32(thresholds)
+    goals = greatest_float32(thresholds)
     _written, compared = solr_thresholds(thresholds)
-    is_moved = (compared < wanted) & (np.abs(wanted) > _NEXT_TO_ZERO)
+    is_moved = (compared < goals) & (np.abs(goals) > _NEXT_TO_ZERO)
     n_moved = int(is_moved.sum())
     if n_moved == 0:
         return
-    moves = wanted[is_moved].astype(np.float64) - compared[is_moved]
+    moves = goals[is_moved].astype(np.float64) - compared[is_moved]
     largest_move = float(np.max(moves))
     export.warn(
         f"adds 1e-6 to thresholds in float32, so {n_moved} of {thresholds.size} come "
