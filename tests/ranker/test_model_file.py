@@ -386,7 +386,7 @@ def test_parameters_from_a_file_are_only_kept(saved, tmp_path):
 
 
 def test_archives_that_would_fill_the_memory_are_refused(saved, tmp_path, monkeypatch):
-    monkeypatch.setattr(model_archive, "_ALWAYS_FINE", 20_000)
+    monkeypatch.setattr(model_archive, "_SIZE_NEVER_REFUSED", 20_000)
     path = tmp_path / "bomb.taut"
     rewritten(saved, path, meta=b" " * 1_000_000)
     fails(path, "'meta.json' would take 1,000,000 bytes; expected at most 20,000")

@@ -32,9 +32,9 @@ from tautrank.ranker.columns import column_positions
 
 _EXPECTED = "True, 'auto', or names or numbers of columns"
 _KINDS = {"z_score": "z in list", "rank": "rank in list", "difference": "difference in list"}
-# What the probes of "auto" divide the number of columns by that the first of them used; the last
-# takes none.
-_PROBE_SHARES = (2, 4, 8, sys.maxsize)
+# Each further probe of "auto" describes the number of columns that the first one used, divided by
+# one of these; the last describes none.
+_PROBE_DIVISORS = (2, 4, 8, sys.maxsize)
 PROBE_TREES = 100
 """Trees of a probe of "auto", at most."""
 
@@ -120,75 +120,97 @@ class ListFeatures:
         [[3.0, 1.2247449159622192, 1.0], [2.0, 0.0, 0.0], [5.0, 0.0, 0.0]]
         """
         columns = np.array(self.columns, np.int64)
+        n_documents, n_features = X.shape
         if isinstance(X, np.ndarray):
-            n_features = X.shape[1]
-            described = np.full((X.shape[0], n_features + self.width), np.nan, X.dtype)
-            described[:, :n_features] = X
-            self._describe(np.ascontiguousarray(X), columns, offsets, described, threads)
-            return described
+            features = np.full((n_documents, n_features + self.width), np.nan, X.dtype)
+            features[:, :n_features] = X
+            self._describe(np.ascontiguousarray(X), columns, offsets, features, threads)
+            return features
 
         from scipy.sparse import csr_matrix, hstack
 
-        values = np.ascontiguousarray(X[:, columns].toarray())
-        added = np.full((X.shape[0], self.width), np.nan, X.dtype)
-        self._describe(values, np.arange(columns.size), offsets, added, threads)
-        return hstack([X, csr_matrix(added)], format="csr", dtype=X.dtype)
+        # Of sparse features only the columns that are described are made dense.
+        dense_columns = np.ascontiguousarray(X[:, columns].toarray())
+        list_features = np.full((n_documents, self.width), np.nan, X.dtype)
+        self._describe(dense_columns, np.arange(columns.size), offsets, list_features, threads)
+        return hstack([X, csr_matrix(list_features)], format="csr", dtype=X.dtype)
 
     def _describe(
         self, values: Array, columns: I64, offsets: I64, out: Array, threads: int
     ) -> None:
-        """Write the list features of some columns into the last columns of an array."""
-        from tautrank.ranker._list_features_kernel import describe_lists
-
-        start = out.shape[1] - self.width
-
-        def describe(first: int, last: int) -> None:
-            describe_lists(values, columns, offsets, first, last, self.kinds, start, out)
-
-        # A value costs about as much as 30 of the pairs that `balanced_ranges` counts in.
-        costs = 30.0 * columns.size * np.diff(offsets)
-        run(describe, balanced_ranges(costs, threads), threads)
-
-    def added_to(self, task: Task, threads: int) -> Task:
-        """Return the task with the list features added to its training and validation data.
+        """Compute the list features (values relative to the list) of some columns, and write them
+        into the last columns of `out`.
 
         Args:
-            task: what to learn.
+            values: documents by columns.
+            columns: the numbers of the columns to describe.
+            offsets: the first document of each list, and the end of the last.
+            out: receives the list features.
+            threads: number of threads, each of which takes a range of lists.
+        """
+        from tautrank.ranker._list_features_kernel import describe_lists
+
+        first_column = out.shape[1] - self.width
+
+        def describe_range(first_list: int, end_list: int) -> None:
+            describe_lists(
+                values, columns, offsets, first_list, end_list, self.kinds, first_column, out
+            )
+
+        documents_per_list = np.diff(offsets)
+        # A value costs about as much as 30 of the pairs that `balanced_ranges` counts in.
+        cost_per_list = 30.0 * columns.size * documents_per_list
+        run(describe_range, balanced_ranges(cost_per_list, threads), threads)
+
+    def added_to(self, task: Task, threads: int) -> Task:
+        """Return a copy of a training task whose training and validation data have the list features
+        as further columns.
+
+        Args:
+            task: the data, loss and metric of a training.
             threads: number of threads.
         """
-
-        return dataclasses.replace(
-            task,
-            train=self._added_to_data(task.train, threads),
-            valid=None if task.valid is None else self._added_to_data(task.valid, threads),
-            own_columns=task.train.n_features,
-        )
+        train = self._added_to_data(task.train, threads)
+        valid = None
+        if task.valid is not None:
+            valid = self._added_to_data(task.valid, threads)
+        n_features = task.train.n_features
+        return dataclasses.replace(task, train=train, valid=valid, own_columns=n_features)
 
     def _added_to_data(self, data: RankingData, threads: int) -> RankingData:
-        """Return data with the list features as its last columns."""
+        """Return a copy of data with the list features as its last columns, and their names if its
+        columns have names.
+        """
         names = data.feature_names
         if names is not None:
-            names += self.names(names)
+            names = names + self.names(names)
         features = self.transform(data.X, data.offsets, threads)
         return dataclasses.replace(data, X=features, feature_names=names)
 
     def by_source(self, gains: F64) -> F64:
-        """Return one value per feature of the data: its own, plus those of the columns made from
-        it.
+        """Return gains (or contributions) of all columns of a model as one value per feature of the
+        data: its own gain, plus the gains of the list features that are made from it.
 
         Args:
-            gains: one value per column of the transformed features.
+            gains: one value (or row) per column: the features, then the list features.
         """
+        gains = np.asarray(gains, np.float64)
         n_features = len(gains) - self.width
-        totals, gains_of_added = np.split(np.asarray(gains, np.float64), [n_features])
+        totals = gains[:n_features]
+        gains_of_list_features = gains[n_features:]
+        # The columns of each kind stand in the order of the features that they are made from.
         sources = np.tile(self.columns, sum(self.kinds))
-        np.add.at(totals, sources, gains_of_added)
+        np.add.at(totals, sources, gains_of_list_features)
         return totals
 
 
 def _checked_columns(columns: Any) -> tuple[Any, ...]:
-    """Return names or numbers of columns, one or several, as a tuple."""
-    if isinstance(columns, str | int | np.integer) and not isinstance(columns, bool):
+    """Return names or numbers of columns, one or several, as a tuple; raise an error if it is
+    something else, or empty.
+    """
+    # To Python True is a number.
+    is_one_column = isinstance(columns, str | int | np.integer) and not isinstance(columns, bool)
+    if is_one_column:
         return (columns,)
     if isinstance(columns, dict) or not np.iterable(columns):
         raise OptionError(f"list_features: found {columns!r}; expected {_EXPECTED}")
@@ -218,41 +240,51 @@ def read_list_features(argument: Any) -> ListFeatures | None:
 def with_list_features(
     argument: Any, task: Task, fit_probe: FitProbe, threads: int, before: ListFeatures | None
 ) -> tuple[Task, ListFeatures | None]:
-    """Return the task with list features, and which they are, with columns by number; None if there
-    are none.
+    """Return a training task with the list features that a ranker asks for in its data, and these
+    list features with columns by number; the task unchanged and None if there are none.
 
     Args:
-        argument: the parameter of the ranker.
-        task: what to learn.
-        fit_probe: trains a short probe, for ``"auto"``.
+        argument: the parameter `list_features` of the ranker.
+        task: the data, loss and metric of the training.
+        fit_probe: trains a few trees, to choose columns for ``"auto"``.
         threads: number of threads.
-        before: the list features of the model that training continues, if it does.
+        before: the list features of the model that training continues; None if it has none.
     """
     declared = read_list_features(argument)
     is_automatic = declared is not None and declared.columns == "auto"
-    list_features = None if declared is None else _with_numbers(declared, task)
+    list_features = None if declared is None else _with_column_numbers(declared, task)
     if task.start is not None:
         # A model that is continued keeps the columns that it has.
         if not is_automatic and list_features != before:
-            of_start = "none" if before is None else repr(before)
+            expected = "none" if before is None else repr(before)
             raise OptionError(
-                f"list_features: found {argument!r}; expected those of init_model: {of_start}"
+                f"list_features: found {argument!r}; expected those of init_model: {expected}"
             )
         list_features = before
     elif is_automatic and list_features is not None:
-        list_features = _best_columns(list_features, task, fit_probe, threads)
+        list_features = _best_by_validation(list_features, task, fit_probe, threads)
 
     if list_features is None:
         return task, None
     return list_features.added_to(task, threads), list_features
 
 
-def _with_numbers(declared: ListFeatures, task: Task) -> ListFeatures | None:
-    """Return list features with the numbers of their columns; None if there is no such column."""
+def _with_column_numbers(declared: ListFeatures, task: Task) -> ListFeatures | None:
+    """Return list features with their columns as numbers instead of names, "all" or "auto"; None if
+    all columns hold category codes, which are not compared within a list.
+
+    Args:
+        declared: the list features as the user declared them.
+        task: the training, whose data has the columns.
+    """
     if declared.columns in ("all", "auto"):
-        features = range(task.train.n_features)
-        columns = tuple(column for column in features if column not in task.categorical)
-        return dataclasses.replace(declared, columns=columns) if columns else None
+        columns_of_numbers = []
+        for column in range(task.train.n_features):
+            if column not in task.categorical:
+                columns_of_numbers.append(column)
+        if not columns_of_numbers:
+            return None
+        return dataclasses.replace(declared, columns=tuple(columns_of_numbers))
 
     columns = column_positions("list_features", declared.columns, task.train)
     for column in columns:
@@ -263,47 +295,69 @@ def _with_numbers(declared: ListFeatures, task: Task) -> ListFeatures | None:
     return dataclasses.replace(declared, columns=columns)
 
 
-def _best_columns(
+def _best_by_validation(
     list_features: ListFeatures, task: Task, fit_probe: FitProbe, threads: int
 ) -> ListFeatures | None:
-    """Return the columns that validate best: all, or the half, quarter, ... of those in use with
-    the most gain; None if none are best.
+    """Return the list features with the columns that give the best score on the validation data, by
+    a short training (probe) of each choice; None if it is best to have no list features.
+
+    The first probe describes all columns. The others describe the half, quarter, ... of the columns
+    in use whose list features had the most gain in it, the last probe none.
+
+    Args:
+        list_features: the list features of all columns.
+        task: the data, loss and metric of the training.
+        fit_probe: trains a probe.
+        threads: number of threads.
     """
     if task.valid is None:
         raise OptionError(
             "list_features: found 'auto' without validation data; expected an eval_set to choose by"
         )
     model, record = fit_probe(list_features.added_to(task, threads))
-    useful = _columns_by_gain(list_features, model)
+    columns_by_gain = _columns_by_gain(list_features, model)
+    numbers_of_columns = [columns_by_gain.size // divisor for divisor in _PROBE_DIVISORS]
 
     best: ListFeatures | None = list_features
     best_score = record.best_score
-    # Two shares of few columns may be the same number of them.
-    for n_columns in dict.fromkeys(useful.size // share for share in _PROBE_SHARES):
+    # Two shares of few columns may be the same number of them: each is tried once.
+    for n_columns in dict.fromkeys(numbers_of_columns):
         candidate = None
         probe_task = task
         if n_columns:
-            columns = tuple(np.sort(useful[:n_columns]).tolist())
-            candidate = dataclasses.replace(list_features, columns=columns)
+            columns = np.sort(columns_by_gain[:n_columns]).tolist()
+            candidate = dataclasses.replace(list_features, columns=tuple(columns))
             probe_task = candidate.added_to(task, threads)
-        _, record = fit_probe(probe_task)
+        _model, record = fit_probe(probe_task)
         if _is_no_worse(record.best_score, best_score, task.metric.sign):
             best, best_score = candidate, record.best_score
     return best
 
 
 def _columns_by_gain(list_features: ListFeatures, model: FittedModel) -> I64:
-    """Return the columns whose list features a model uses, those with the most gain first."""
-    n_columns = len(list_features.columns)
-    gains_by_kind = model.importances()[-list_features.width :].reshape(-1, n_columns)
-    gains = gains_by_kind.sum(axis=0)
-    n_useful = np.count_nonzero(gains)
-    order = np.argsort(-gains, kind="stable")[:n_useful]
-    return np.array(list_features.columns, np.int64)[order]
+    """Return the numbers of the columns whose list features a model splits by, those with the most
+    gain first.
+    """
+    columns = np.array(list_features.columns, np.int64)
+    gains = model.importances()
+    # The list features are the last columns of the model: a block of columns for each kind.
+    gains_of_list_features = gains[-list_features.width :]
+    gains_by_kind = gains_of_list_features.reshape(-1, columns.size)
+    gain_per_column = gains_by_kind.sum(axis=0)
+
+    n_used = np.count_nonzero(gain_per_column)
+    order = np.argsort(-gain_per_column, kind="stable")
+    return columns[order[:n_used]]
 
 
 def _is_no_worse(score: float | None, best_score: float | None, sign: int) -> bool:
-    """Whether a score of fewer columns is as good as the best one; `sign` is that of the metric."""
+    """Whether a validation score is at least as good as the best so far, or either is unknown.
+
+    Args:
+        score: the score.
+        best_score: the best score so far.
+        sign: 1 if greater scores are better, -1 if the metric is a cost.
+    """
     if score is None or best_score is None:
         return True
     return sign * score >= sign * best_score

@@ -19,11 +19,13 @@ ZIP_START = b"PK\x03\x04"
 
 _META = "meta.json"
 # An archive made to fill the memory expands a thousandfold; trees as text shrink to a third or so.
-_ALWAYS_FINE = 256 * 2**20
+_SIZE_NEVER_REFUSED = 256 * 2**20
 _LARGEST_RATIO = 100
 # The oldest date zip knows, and fixed permissions: the bytes of an archive depend on the model alone.
 _DATE = (1980, 1, 1, 0, 0, 0)
 _PERMISSIONS = 0o644 << 16
+_UNIX = 3  # zip's number of the system that wrote an archive
+_COMPRESSION_LEVEL = 6
 
 
 def write_archive(file: Any, meta: dict[str, Any], trees: bytes) -> None:
@@ -35,11 +37,11 @@ def write_archive(file: Any, meta: dict[str, Any], trees: bytes) -> None:
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
-    """Add a member to an archive."""
+    """Write a compressed member into a zip archive, with the same bytes on every system."""
     entry = zipfile.ZipInfo(name, _DATE)
     entry.external_attr = _PERMISSIONS
-    entry.create_system = 3
-    archive.writestr(entry, content, zipfile.ZIP_DEFLATED, 6)
+    entry.create_system = _UNIX
+    archive.writestr(entry, content, zipfile.ZIP_DEFLATED, _COMPRESSION_LEVEL)
 
 
 def read_archive(content: bytes) -> tuple[dict[str, Any], bytes]:
@@ -66,7 +68,9 @@ def not_a_model(reason: str) -> DataError:
 
 
 def _meta(archive: zipfile.ZipFile) -> dict[str, Any]:
-    """Return the description, if it is one of a format that this version reads."""
+    """Return the description of a model from a zip archive, its member ``meta.json``; raise an error
+    if it is none, or of a format that this version does not read.
+    """
     if _META not in archive.namelist():
         raise not_a_model(f"is not a tautrank model (a zip archive without {_META})")
     text = _member(archive, _META)
@@ -90,11 +94,17 @@ def _meta(archive: zipfile.ZipFile) -> dict[str, Any]:
 
 
 def _trees(archive: zipfile.ZipFile, meta: dict[str, Any]) -> bytes:
-    """Return the trees that a description is about."""
+    """Return the trees of a model from a zip archive; raise an error if they are not there, or not
+    those whose checksum the description has.
+
+    Args:
+        archive: the archive.
+        meta: the description; its entry ``model`` has the name of the member and the checksum.
+    """
     model = meta.get("model")
-    member = model.get("member") if isinstance(model, dict) else None
-    if not isinstance(model, dict) or not isinstance(member, str):
+    if not isinstance(model, dict) or not isinstance(model.get("member"), str):
         raise not_a_model(f"{_META} does not say where the trees are")
+    member = model["member"]
     if member not in archive.namelist():
         raise DataError(f"has no member '{member}'; expected the trees there")
 
@@ -107,9 +117,11 @@ def _trees(archive: zipfile.ZipFile, meta: dict[str, Any]) -> bytes:
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """Return the content of a member, if it is no larger than a model can be."""
+    """Return the content of a member of a zip archive; raise an error if it is damaged, or larger
+    than a model can be.
+    """
     entry = archive.getinfo(name)
-    limit = _ALWAYS_FINE
+    limit = _SIZE_NEVER_REFUSED
     if name != _META:
         limit = max(limit, _LARGEST_RATIO * entry.compress_size)
     if entry.file_size > limit:

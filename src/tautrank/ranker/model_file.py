@@ -57,7 +57,14 @@ def write_ranker(
 
 
 def _description(parameters: dict[str, Any], fitted: Fitted, trees: bytes) -> dict[str, Any]:
-    """Return all that a model file says beside the trees."""
+    """Return the content of ``meta.json`` in a model file: format, versions, parameters, features,
+    the training, and a checksum of the trees.
+
+    Args:
+        parameters: all parameters of the ranker.
+        fitted: what it has after training.
+        trees: the trees in their engine's own format.
+    """
     import tautrank
 
     model = fitted.model
@@ -87,21 +94,24 @@ def _description(parameters: dict[str, Any], fitted: Fitted, trees: bytes) -> di
 
 
 def _plain_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters of a ranker with objects as text or as their fields."""
+    """Return the parameters of a ranker as values that JSON can hold: loss and metric as text, other
+    objects as dictionaries of their fields.
+    """
     plain = dict(parameters)
     plain["loss"] = str(parameters["loss"])
     plain["metric"] = str(parameters["metric"])
-    for name, kind in _OBJECTS.items():
-        if isinstance(plain[name], kind):
+    for name, object_class in _OBJECTS.items():
+        if isinstance(plain[name], object_class):
             plain[name] = dataclasses.asdict(plain[name])
     return plain
 
 
 def _format_version(fitted: Fitted) -> int:
-    """Return the oldest version of the format that has all that the model needs.
+    """Return the oldest version of the model file's format that has all that a model needs, so that
+    old versions of this library read it if they can.
 
-    Readers of version 1 do not know of a scale, and would predict without it; those of 2 of no list
-    features; those of 3 of no categories.
+    Version 2 added a scale of the scores, version 3 list features, version 4 categories; older
+    readers would predict without them.
     """
     if fitted.categories:
         return 4
@@ -111,15 +121,18 @@ def _format_version(fitted: Fitted) -> int:
 
 
 def _described_list_features(fitted: Fitted) -> dict[str, Any] | None:
-    """Return the list features and the names of their columns, if the model has any."""
+    """Return the list features of a model (columns that compare a document with its list) for its
+    file, with the names of these columns; None if it has none.
+    """
     if fitted.list_features is None:
         return None
-    names = fitted.list_features.names(fitted.feature_names)
-    return {**dataclasses.asdict(fitted.list_features), "names": names}
+    description = dataclasses.asdict(fitted.list_features)
+    description["names"] = fitted.list_features.names(fitted.feature_names)
+    return description
 
 
 def _described_training(fitted: Fitted) -> dict[str, Any]:
-    """Return what happened in training."""
+    """Return what a model file says about the training: seed, number of trees, scores by tree."""
     record = fitted.record
     return {
         "seed": record.seed,
@@ -140,7 +153,7 @@ class _ModelContent(NamedTuple):
 
 
 def read_ranker(source: Any) -> tuple[dict[str, Any], Fitted]:
-    """Return the parameters of a ranker, and what it has after training.
+    """Return a saved model as the parameters of a ranker, and what it has after training.
 
     Every type is checked, so that no file can surprise what uses it.
 
@@ -189,37 +202,45 @@ def _model_content(source: Any) -> _ModelContent:
 
 
 def _read_description(meta: dict[str, Any], trees: bytes) -> tuple[dict[str, Any], Fitted]:
-    """Return the parameters of a ranker, and what it has after training, from a model file.
+    """Return the content of a model file as the parameters of a ranker, and what it has after
+    training.
 
     Args:
-        meta: the description; a wrong type in it raises one of `DAMAGE`.
+        meta: the content of ``meta.json``; a wrong type in it raises one of `DAMAGE`.
         trees: the trees in their engine's own format.
     """
-    parameters = _read_parameters(_typed(meta["parameters"], dict))
+    stored_parameters = _typed(meta["parameters"], dict)
+    parameters = _read_parameters(stored_parameters)
     record = _read_record(meta["training"])
     n_features = _typed(meta["n_features"], int)
     feature_names = _read_names(meta["feature_names"], n_features)
-    list_features = _read_columns(meta.get("list_features"), n_features)
+    list_features = _read_stored_list_features(meta.get("list_features"), n_features)
     categories = _read_categories(meta.get("categories", {}), feature_names)
-    # Version 0.1.0 wrote the leaves of a shrunk model with their scale in them.
+    # Version 0.1.0 wrote no scale: it is in the leaves already.
     scale = _typed(meta["training"].get("scale", 1.0), float)
     if not 0 < scale <= 1:
         raise DamagedModelError(f"the scale {scale}")
 
-    n_columns = n_features + (0 if list_features is None else list_features.width)
-    model = read_model(_typed(meta["engine"], str), trees, n_columns, scale)
+    n_columns = n_features
+    if list_features is not None:
+        n_columns += list_features.width
+    engine_name = _typed(meta["engine"], str)
+    model = read_model(engine_name, trees, n_columns, scale)
     return parameters, Fitted(model, record, feature_names, list_features, categories)
 
 
-def _read_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters of a ranker, objects made from their fields."""
-    for name, kind in _OBJECTS.items():
-        value = parameters.get(name)
-        if isinstance(value, dict):
-            names_of_fields = {field.name for field in dataclasses.fields(kind)}
-            if set(value) != names_of_fields:
+def _read_parameters(stored_parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a ranker from a model file, where objects are written as dictionaries
+    of their fields; raise an error if one is not what the ranker can have.
+    """
+    parameters = dict(stored_parameters)
+    for name, object_class in _OBJECTS.items():
+        stored_fields = parameters.get(name)
+        if isinstance(stored_fields, dict):
+            names_of_fields = {field.name for field in dataclasses.fields(object_class)}
+            if set(stored_fields) != names_of_fields:
                 raise DamagedModelError(f"the fields of {name}")
-            parameters[name] = kind(**value)
+            parameters[name] = object_class(**stored_fields)
     if not isinstance(parameters.get("langevin"), Langevin | None):
         raise DamagedModelError("langevin")
     # `Ranker(self=...)` would be no sentence but a TypeError.
@@ -230,17 +251,22 @@ def _read_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_record(training: dict[str, Any]) -> Record:
-    """Return what happened in training; a value that a metric did not have is null in the file."""
-    best_score = training["best_score"]
+    """Return the history of a training from the object ``training`` of a model file.
+
+    A value that a metric did not have (NaN) is null in the file.
+    """
     history: dict[str, dict[str, list[float]]] = {}
-    for part, values_by_metric in training["history"].items():
-        history[part] = {}
+    for set_name, values_by_metric in training["history"].items():
+        history[set_name] = {}
         for metric, values in values_by_metric.items():
-            history[part][metric] = [or_nan(value) for value in _typed(values, list)]
+            history[set_name][metric] = [or_nan(value) for value in _typed(values, list)]
+    best_score = training["best_score"]
+    if best_score is not None:
+        best_score = float(best_score)
     return Record(
         history=history,
         best_iteration=_typed(training["best_iteration"], int),
-        best_score=None if best_score is None else float(best_score),
+        best_score=best_score,
         steps=_typed(training["steps"], int),
         seed=_typed(training["seed"], int),
     )
@@ -255,11 +281,17 @@ def _read_names(names: Any, n_features: int) -> Names:
     return _texts(names)
 
 
-def _read_columns(described: Any, n_features: int) -> ListFeatures | None:
-    """Return the list features of a model, with columns by number; None if there are none."""
-    if described is None:
+def _read_stored_list_features(description: Any, n_features: int) -> ListFeatures | None:
+    """Return the list features of a model from the description in its file; None if there is none.
+
+    Args:
+        description: the fields of `ListFeatures`, columns by number, and the names of the columns.
+        n_features: the number of features of the data.
+    """
+    if description is None:
         return None
-    fields = {name: value for name, value in described.items() if name != "names"}
+    # The names are for readers of the file.
+    fields = {name: value for name, value in description.items() if name != "names"}
     list_features = ListFeatures(**fields)
     for column in list_features.columns:
         if _typed(column, int) >= n_features:
@@ -268,7 +300,9 @@ def _read_columns(described: Any, n_features: int) -> ListFeatures | None:
 
 
 def _read_categories(categories: Any, feature_names: Names) -> Levels:
-    """Return the levels of the columns that held categories, by name."""
+    """Return the levels (known categories) of each column that held categories, by name of the
+    column, from a model file; raise an error if there is no such column.
+    """
     levels_by_column = {}
     for name, levels in _typed(categories, dict).items():
         if feature_names is None or name not in feature_names:
@@ -278,12 +312,15 @@ def _read_categories(categories: Any, feature_names: Names) -> Levels:
 
 
 def _texts(values: list[Any]) -> tuple[str, ...]:
-    """Return a list of text as a tuple."""
+    """Return a list of texts as a tuple; raise an error if one is no text."""
     return tuple(_typed(value, str) for value in values)
 
 
 def _typed(value: Any, kind: type[Any]) -> Any:
-    """Return a value of JSON if it is of this type, and not negative if it is a whole number."""
+    """Return a value from JSON unchanged; raise an error if it is of another type, or a negative
+    whole number.
+    """
+    # To Python True is a number.
     if not isinstance(value, kind) or isinstance(value, bool):
         raise DamagedModelError(f"{value!r} is no {kind.__name__}")
     if isinstance(value, int) and value < 0:

@@ -94,10 +94,11 @@ def model_bytes(source: Any) -> bytes | None:
 
 
 def read_other_model(tool: str, content: bytes) -> tuple[dict[str, Any], Fitted]:
-    """Return the parameters of a ranker, and what it has of a training that is unknown.
+    """Return a model that LightGBM or XGBoost saved as the parameters of a ranker, and what a ranker
+    has after training; the history of the training is empty.
 
     Args:
-        tool: what `tool_of` returned.
+        tool: ``"lightgbm"`` or ``"xgboost"``.
         content: the file's content.
     """
     engine = engine_named(tool)
@@ -148,89 +149,135 @@ def _read_lightgbm(content: bytes) -> OtherModel:
 
 
 def _assignments(text: str) -> dict[str, str]:
-    """Return the lines ``name=value`` of a text."""
-    return dict(line.split("=", 1) for line in text.split("\n") if "=" in line)
+    """Return the values of the lines ``name=value`` of a text, by name; other lines are left out."""
+    value_by_name = {}
+    for line in text.split("\n"):
+        if "=" in line:
+            name, value = line.split("=", 1)
+            value_by_name[name] = value
+    return value_by_name
 
 
 def _pandas_categories(text: str, names: tuple[str, ...]) -> Levels:
-    """Return the levels of a frame's categories, which stand in the columns that the parameters
-    name.
+    """Return the levels (known categories) of each categorical column of the pandas frame that a
+    LightGBM model was trained on, by name of the column; empty if the model has none.
+
+    LightGBM's text has the levels in one line, and the numbers of their columns in another.
+
+    Args:
+        text: the model in LightGBM's text.
+        names: the names of all columns.
     """
-    written = re.search(r"^pandas_categorical:(\[.*\])$", text, re.M)
-    columns = re.search(r"^\[categorical_feature: ([\d,]+)\]$", text, re.M)
-    if not written or not columns:
+    line_of_levels = re.search(r"^pandas_categorical:(\[.*\])$", text, re.M)
+    line_of_columns = re.search(r"^\[categorical_feature: ([\d,]+)\]$", text, re.M)
+    if not line_of_levels or not line_of_columns:
         return {}
-    names_of_columns = [names[int(column)] for column in columns[1].split(",")]
-    levels_of_columns = json.loads(written[1])
-    if len(names_of_columns) != len(levels_of_columns):
+    column_numbers = line_of_columns[1].split(",")
+    column_names = [names[int(number)] for number in column_numbers]
+    levels_of_columns = json.loads(line_of_levels[1])
+    if len(column_names) != len(levels_of_columns):
         return {}
-    return {
-        name: tuple(level_text(level) for level in levels)
-        for name, levels in zip(names_of_columns, levels_of_columns, strict=True)
-    }
+    levels_by_name = {}
+    for name, levels in zip(column_names, levels_of_columns, strict=True):
+        levels_by_name[name] = tuple(level_text(level) for level in levels)
+    return levels_by_name
 
 
 def _check_trees(text: str, n_features: int) -> None:
-    """Raise an error if a tree in LightGBM's text is damaged: LightGBM trusts trees, and may end
-    the process.
+    """Raise an error if a tree or a parameter in LightGBM's text is damaged: LightGBM does not check
+    them, and may end the process.
+
+    Args:
+        text: the model in LightGBM's text.
+        n_features: the number of features that it may split by.
     """
-    parameters = text.partition("\nparameters:\n")[2].partition("\nend of parameters")[0]
+    _before, _begin, after_begin = text.partition("\nparameters:\n")
+    parameters, _end, _after = after_begin.partition("\nend of parameters")
     for line in parameters.split("\n"):
-        if line and not re.fullmatch(r"\[\w+: [^\]]*\]", line):
+        is_parameter = re.fullmatch(r"\[\w+: [^\]]*\]", line)
+        if line and not is_parameter:
             raise DamagedModelError(f"the parameter {line}")
 
-    trees = text[: text.index("\nend of trees\n")]
-    for number, block in enumerate(re.split(r"^(?=Tree=)", trees, flags=re.M)[1:]):
+    text_of_trees = text[: text.index("\nend of trees\n")]
+    # The first block is what stands before the first tree.
+    _head, *blocks = re.split(r"^(?=Tree=)", text_of_trees, flags=re.M)
+    for number, block in enumerate(blocks):
         fields = dict(line.split("=", 1) for line in block.split("\n") if line)
         if fields["Tree"] != str(number) or not _is_whole_tree(fields, n_features):
             raise DamagedModelError(f"tree {number}")
 
 
 def _is_whole_tree(fields: Mapping[str, str], n_features: int) -> bool:
-    """Whether the fields of a tree of LightGBM fit each other and the features."""
-    numbers = {
-        name: [float(number) for number in fields.get(name, "").split()]
-        for name in _FIELDS_OF_NUMBERS
-    }
+    """Whether the fields of a tree in LightGBM's text fit each other and the number of features.
+
+    Args:
+        fields: the text of each field, by name.
+        n_features: the number of features of the model.
+    """
+    numbers_of_fields = {}
+    for name in _FIELDS_OF_NUMBERS:
+        words = fields.get(name, "").split()
+        numbers_of_fields[name] = [float(word) for word in words]
     n_leaves = int(fields["num_leaves"])
-    if not _has_sizes(fields, numbers, n_leaves) or not _is_binary_tree(numbers, n_leaves):
+    if not _has_sizes(fields, numbers_of_fields, n_leaves):
         return False
-    if not all(feature in range(n_features) for feature in numbers["split_feature"]):
+    if not _is_binary_tree(numbers_of_fields, n_leaves):
         return False
-    if any(numbers["is_linear"]) and "leaf_const" not in fields:
+    for feature in numbers_of_fields["split_feature"]:
+        if feature not in range(n_features):
+            return False
+    is_linear = any(numbers_of_fields["is_linear"])
+    if is_linear and "leaf_const" not in fields:
         return False
-    return bool(numbers["shrinkage"]) and _has_categories(numbers)
+    has_shrinkage = bool(numbers_of_fields["shrinkage"])
+    return has_shrinkage and _has_categories(numbers_of_fields)
 
 
 def _has_sizes(
-    fields: Mapping[str, str], numbers: Mapping[str, list[float]], n_leaves: int
+    fields: Mapping[str, str], numbers_of_fields: Mapping[str, list[float]], n_leaves: int
 ) -> bool:
-    """Whether a tree has a number for each split and leaf; one of a single leaf may leave out all but
-    the leaf's value.
+    """Whether the fields of a tree in LightGBM's text have a number for each split or leaf; a tree of
+    a single leaf may leave out all but the leaf's value.
+
+    Args:
+        fields: the text of each field, by name.
+        numbers_of_fields: the numbers of each field, by name.
+        n_leaves: the number of leaves of the tree.
     """
     expected_size = dict.fromkeys(_PER_SPLIT, n_leaves - 1)
     expected_size.update(dict.fromkeys(_PER_LEAF, n_leaves))
     for name, size in expected_size.items():
-        is_needed = n_leaves > 1 or fields.get(name)
-        if is_needed and len(numbers[name]) != size:
+        is_needed = n_leaves > 1 or bool(fields.get(name))
+        if is_needed and len(numbers_of_fields[name]) != size:
             return False
-    return len(numbers["leaf_value"]) == n_leaves
+    return len(numbers_of_fields["leaf_value"]) == n_leaves
 
 
-def _has_categories(numbers: Mapping[str, list[float]]) -> bool:
-    """Whether a tree has as many sets of categories, and words of them, as it says."""
-    boundaries = numbers["cat_boundaries"] or [0]
-    n_sets, n_words = len(boundaries) - 1, boundaries[-1]
-    return numbers["num_cat"] == [n_sets] and len(numbers["cat_threshold"]) == n_words
+def _has_categories(numbers_of_fields: Mapping[str, list[float]]) -> bool:
+    """Whether a tree in LightGBM's text has as many sets of categories as it says, one per split by
+    category, and as many numbers for them as the boundaries between the sets say.
+    """
+    # A set is a run of the numbers in `cat_threshold`, whose bits are categories.
+    boundaries = numbers_of_fields["cat_boundaries"] or [0]
+    n_sets = len(boundaries) - 1
+    n_words = boundaries[-1]
+    if numbers_of_fields["num_cat"] != [n_sets]:
+        return False
+    return len(numbers_of_fields["cat_threshold"]) == n_words
 
 
-def _is_binary_tree(numbers: Mapping[str, list[float]], n_leaves: int) -> bool:
-    """Whether every leaf, and every split but the first, is the child of one split."""
+def _is_binary_tree(numbers_of_fields: Mapping[str, list[float]], n_leaves: int) -> bool:
+    """Whether every leaf, and every split but the root, of a tree in LightGBM's text is the child of
+    exactly one split.
+
+    LightGBM numbers splits from 0, the root, and leaves from -1 downwards.
+    """
     if n_leaves == 1:
         return True
-    children = sorted(numbers["left_child"] + numbers["right_child"])
-    leaves, splits = range(-n_leaves, 0), range(1, n_leaves - 1)
-    return children == [*leaves, *splits]
+    children = sorted(numbers_of_fields["left_child"] + numbers_of_fields["right_child"])
+    leaves = range(-n_leaves, 0)
+    splits_below_root = range(1, n_leaves - 1)
+    return children == [*leaves, *splits_below_root]
 
 
 def _read_xgboost(content: bytes) -> OtherModel:
@@ -259,21 +306,32 @@ def _read_xgboost(content: bytes) -> OtherModel:
 
 
 def _check_kind(learner: Mapping[str, Any]) -> None:
-    """Raise an error if a model of XGBoost is no trees, or has several scores per document."""
-    shape = learner["learner_model_param"]
-    n_scores = max(int(shape["num_class"]), int(shape.get("num_target", "1")))
-    kind = "a model of several classes or targets" if n_scores > 1 else ""
+    """Raise an error if a model of XGBoost does not consist of trees, or gives several scores per
+    document.
+
+    Args:
+        learner: the object ``learner`` of XGBoost's JSON.
+    """
+    unsupported_kind = ""
+    parameters = learner["learner_model_param"]
+    n_classes = int(parameters["num_class"])
+    n_targets = int(parameters.get("num_target", "1"))
+    if n_classes > 1 or n_targets > 1:
+        unsupported_kind = "a model of several classes or targets"
     if learner["gradient_booster"]["name"] == "gblinear":
-        kind = "gblinear, a linear model"
-    if kind:
-        raise DataError(f"found {kind}; expected trees with one score per document")
+        unsupported_kind = "gblinear, a linear model"
+    if unsupported_kind:
+        raise DataError(f"found {unsupported_kind}; expected trees with one score per document")
 
 
 def _check_nodes(model: Mapping[str, Any]) -> None:
-    """Raise an error if a tree of XGBoost is damaged: XGBoost trusts trees too, and does not survive
-    a node that is not there.
+    """Raise an error if a tree of a model of XGBoost is damaged: XGBoost does not check them, and
+    does not survive a node that is not there.
+
+    Args:
+        model: the object ``model`` of XGBoost's JSON, which has the trees.
     """
-    # Which of several outputs each tree is for.
+    # For each tree the output that it adds to; 0 is the only one of a ranking model.
     if any(model["tree_info"]):
         raise DamagedModelError("a tree is for a second output")
     for number, tree in enumerate(model["trees"]):
@@ -281,40 +339,58 @@ def _check_nodes(model: Mapping[str, Any]) -> None:
             raise DamagedModelError(f"tree {number}")
 
 
-def _numbers(values: list[int]) -> I64:
-    """Return a list of whole numbers as an array."""
+def _as_integers(values: list[int]) -> I64:
+    """Return a list of whole numbers as an array of 64-bit integers."""
     return np.array(values, np.int64)
 
 
 def _has_known_nodes(tree: Mapping[str, Any]) -> bool:
-    """Whether all that a tree of XGBoost refers to is there: nodes, features and categories."""
-    left, right = _numbers(tree["left_children"]), _numbers(tree["right_children"])
-    features, parents = _numbers(tree["split_indices"]), _numbers(tree["parents"])
-    codes = _numbers(tree.get("categories", []))
-    nodes = _numbers(tree.get("categories_nodes", []))
-    segments = _numbers(tree.get("categories_segments", []))
-    sizes = _numbers(tree.get("categories_sizes", []))
+    """Whether all nodes, features and categories that a tree of XGBoost refers to are there.
+
+    Args:
+        tree: an object of XGBoost's JSON: lists with an entry per node, and the sets of categories
+            as runs (begin and size) of the list ``categories``.
+    """
+    left = _as_integers(tree["left_children"])
+    right = _as_integers(tree["right_children"])
+    features = _as_integers(tree["split_indices"])
+    parents = _as_integers(tree["parents"])
+    categories = _as_integers(tree.get("categories", []))
+    nodes_of_sets = _as_integers(tree.get("categories_nodes", []))
+    begins_of_sets = _as_integers(tree.get("categories_segments", []))
+    sizes_of_sets = _as_integers(tree.get("categories_sizes", []))
 
     # A child of -1 is none; the parent of the root is no node.
-    links = np.concatenate([left, right, nodes, parents[1:]])
-    if links.min() < -1 or links.max() >= left.size:
+    nodes_in_use = np.concatenate([left, right, nodes_of_sets, parents[1:]])
+    if nodes_in_use.min() < -1 or nodes_in_use.max() >= left.size:
         return False
-    if np.concatenate([nodes, segments, sizes]).min(initial=0) < 0:
+    never_negative = np.concatenate([nodes_of_sets, begins_of_sets, sizes_of_sets])
+    if never_negative.min(initial=0) < 0:
         return False
+
     n_features = int(tree["tree_param"]["num_feature"])
-    features_of_splits = features[left >= 0]
-    if features_of_splits.max(initial=0) >= n_features:
+    is_split = left >= 0
+    if features[is_split].max(initial=0) >= n_features:
         return False
-    ends_of_segments = segments + sizes
-    return bool(ends_of_segments.max(initial=0) <= codes.size)
+    ends_of_sets = begins_of_sets + sizes_of_sets
+    return bool(ends_of_sets.max(initial=0) <= categories.size)
 
 
 def _has_all_nodes(tree: Mapping[str, Any]) -> bool:
-    """Whether every node of XGBoost's but the first is the child of one node, or pruned."""
-    left, right = _numbers(tree["left_children"]), _numbers(tree["right_children"])
+    """Whether every node of a tree of XGBoost but the root is the child of exactly one node, or
+    pruned, and every node has two children or none.
+
+    Args:
+        tree: an object of XGBoost's JSON; -1 stands for no child.
+    """
+    left = _as_integers(tree["left_children"])
+    right = _as_integers(tree["right_children"])
     children = np.sort(np.concatenate([left[left >= 0], right[right >= 0]]))
     n_pruned = int(tree["tree_param"]["num_deleted"])
-    if children.size != left.size - 1 - n_pruned:
+    n_nodes_below_root = left.size - 1 - n_pruned
+    if children.size != n_nodes_below_root:
         return False
-    are_different = np.all(np.diff(children, prepend=0) > 0)
-    return bool(are_different) and np.array_equal(left < 0, right < 0)
+    # They are sorted, and none of them is 0, the root.
+    are_different = bool(np.all(np.diff(children, prepend=0) > 0))
+    have_two_or_none = np.array_equal(left < 0, right < 0)
+    return are_different and have_two_or_none
