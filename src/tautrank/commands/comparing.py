@@ -57,7 +57,9 @@ class Forms:
     as_json: bool = options.AS_JSON
 
     def check(self) -> None:
-        """Refuse, before any work, files that could not be written."""
+        """Raise an error, before any training, if a page could not be written: its folder does not
+        allow it, or the figures of a report need Plotly.
+        """
         if self.report is not None:
             from tautrank.report.plotly_script import require_plotly
 
@@ -149,7 +151,7 @@ def compare(
         parameters=parameters,
     )
     forms.check()
-    splits = _splits(data, valid, test, fold, reader)
+    splits = _read_splits(data, valid, test, fold, reader)
 
     hint = f" in {store}; the same command continues from there"
     with show_trainings(hint=hint) as progress:
@@ -194,7 +196,7 @@ def compare_runs(
     judges: list[Any] = options.metrics_of(metrics, DEFAULT_METRICS, like=like)
     forms.check()
     result = tr.compare_runs(
-        _by_system(runs),
+        _files_by_system(runs),
         qrels,
         judges,
         like=like,  # one tool also has an order of its own for tied documents
@@ -206,51 +208,68 @@ def compare_runs(
     forms.write(result, context)
 
 
-def _by_system(texts: Sequence[str]) -> dict[str, list[str]]:
-    """Return the files of each system, by the name that was typed or that of the file."""
-    typed = [_name_and_file(text) for text in texts]
-    short_names = [name or _stem(file) for name, file in typed]
-    files_of: dict[str, list[str]] = {}
-    for (name, file), short_name in zip(typed, short_names, strict=True):
-        is_ambiguous = not name and short_names.count(short_name) > 1
-        system = file if is_ambiguous else short_name
-        files_of.setdefault(system, []).append(file)
-    return files_of
+def _files_by_system(texts: Sequence[str]) -> dict[str, list[str]]:
+    """Return the run files of each system by its name, from arguments ``NAME=FILE`` or ``FILE``.
+
+    A file without a name is called by its stem (``bm25`` for ``old/bm25.trec``), or by its path if
+    two arguments would have the same name.
+    """
+    typed = [_split_name_and_file(text) for text in texts]
+    names_or_stems = [name or _stem_of(file) for name, file in typed]
+    files_by_system: dict[str, list[str]] = {}
+    for (name, file), name_or_stem in zip(typed, names_or_stems, strict=True):
+        is_stem_ambiguous = not name and names_or_stems.count(name_or_stem) > 1
+        system = file if is_stem_ambiguous else name_or_stem
+        files_by_system.setdefault(system, []).append(file)
+    return files_by_system
 
 
-def _name_and_file(text: str) -> tuple[str, str]:
-    """Return the name and the file in ``NAME=FILE``; a file that exists has no name."""
+def _split_name_and_file(text: str) -> tuple[str, str]:
+    """Split ``NAME=FILE``; the name is empty if the text is a file alone."""
     if Path(text).exists():
         return "", text
-    name, _, file = text.rpartition("=")
+    name, _equals, file = text.rpartition("=")
     return name, file
 
 
-def _stem(file: str) -> str:
+def _stem_of(file: str) -> str:
     """Return the name of a file without its endings, such as ``bm25`` for ``old/bm25.trec.gz``."""
-    return Path(file).name.partition(".")[0] or file
+    file_name = Path(file).name
+    stem = file_name.split(".", maxsplit=1)[0]
+    return stem or file
 
 
-def _splits(
+def _read_splits(
     data: Path, valid: Path | None, test: Path | None, fold: str, reader: options.ReaderOptions
 ) -> list[tr.data.Splits]:
-    """Read the splits to train and test on: one of the files, or one for each fold of a folder."""
+    """Read the splits (training, validation and test data) to compare losses on: one split from
+    files, or one for each chosen fold of a data set's folder.
+
+    Args:
+        data: training data, or the folder.
+        valid: validation data; None for a part of the training data.
+        test: test data; None with a folder, which has its own.
+        fold: numbers of folds separated by commas, or ``all``.
+        reader: how files are read.
+    """
     if not data.is_dir():
         if test is None:
             raise OptionError(
                 "--test: found none; expected test data (only a folder brings its own)"
             )
-        parts, _ = reader.files(data, valid, test)
-        return [tr.data.Splits(parts[0], parts[1] if valid else None, parts[-1])]
+        parts, _columns_aside = reader.files(data, valid, test)
+        valid_part = parts[1] if valid else None
+        return [tr.data.Splits(train=parts[0], valid=valid_part, test=parts[-1])]
     if test is not None or valid is not None:
         raise OptionError(
             f"--test, --valid: found with the folder {data}; expected a folder's own parts"
         )
-    numbers = (
-        [str(number) for number in tr.data.list_folds(data) or [1]]
-        if fold == "all"
-        else split_at_commas(fold)
-    )
-    if not numbers or not all(number.isdecimal() for number in numbers):
+    if fold == "all":
+        fold_numbers = tr.data.list_folds(data) or [1]
+        numbers = [str(number) for number in fold_numbers]
+    else:
+        numbers = split_at_commas(fold)
+    are_numbers = all(number.isdecimal() for number in numbers)
+    if not numbers or not are_numbers:
         raise OptionError(f"--fold: found '{fold}'; expected numbers such as 1 or 1,2, or all")
     return [reader.folder(data, int(number)) for number in numbers]

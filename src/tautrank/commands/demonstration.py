@@ -25,21 +25,21 @@ _MORE_QUERIES = 3000
 _MORE_FEATURES = 60
 _MORE_TREES = 400
 _WORKERS: int | None = None  # all cores
-_READING = """\
+_HOW_TO_READ_COMPARISON = """\
 minus: how far above the first line, with a 95 % interval; p: the chance of that much if both \
 were alike, corrected for all lines; detectable: the difference the test would find; \
 w/t/l: test queries won, tied and lost. \
 More: docs/comparing.md
 """
-_TIES = """\
+_ABOUT_TIES = """\
 LightGBM and XGBoost rank ties by 'input' order: here, as in many judged files, the best labels \
 come first. tautrank's default, 'worst', gives ties no credit.
 """
-_COMMITTEE = """\
+_HOW_TO_READ_COMMITTEE = """\
 Both are trained once, so this compares two models. The settings were chosen so that the \
 difference shows: docs/results/committees.md has four real data sets.
 """
-_NEXT = """
+_WHAT_TO_TYPE_NEXT = """
 Next, on your own files:
   tautrank data info train.txt
   tautrank compare train.txt --test test.txt
@@ -58,7 +58,7 @@ def demo(seed: int = option("Random seed of the data and the training.", 0)) -> 
     _compare_losses(data, seed)
     _compare_rules_for_ties(data)
     _compare_committee(seed)
-    say(_NEXT)
+    say(_WHAT_TO_TYPE_NEXT)
 
 
 def _compare_losses(data: tr.RankingData, seed: int) -> None:
@@ -69,7 +69,7 @@ def _compare_losses(data: tr.RankingData, seed: int) -> None:
     say(f"{_QUERIES} queries of synthetic web search like MSLR; about a minute on 2 cores.")
     _print_comparison(
         data,
-        _READING,
+        _HOW_TO_READ_COMPARISON,
         losses=DEFAULT_LOSSES,
         repeats=_REPEATS,
         seed=seed,
@@ -79,25 +79,35 @@ def _compare_losses(data: tr.RankingData, seed: int) -> None:
 
 
 def _compare_rules_for_ties(data: tr.RankingData) -> None:
-    """Print the value of equal scores for each rule."""
+    """Print NDCG@10 of a ranker that gives all documents the same score, for each rule of how
+    tied documents are ordered.
+
+    Args:
+        data: labelled data; the documents of a query are put in order of falling label first, so
+            that the rule ``input`` is at its most favourable.
+    """
     say("\n2. NDCG@10 of equal scores depends on the rule for ties", "bold")
     best_first = np.lexsort((-data.labels, query_of(data.offsets)))
-    labels, equal_scores = data.labels[best_first], np.zeros(data.n_documents)
+    labels = data.labels[best_first]
+    equal_scores = np.zeros(data.n_documents)
     for ties in ("worst", "expected", "best", "input"):
-        value = tr.metric("ndcg@10", ties=ties).mean(equal_scores, labels, data.offsets)
+        ndcg = tr.metric("ndcg@10", ties=ties)
+        value = ndcg.mean(equal_scores, labels, data.offsets)
         say(f"  {ties:<9}{value:.4f}")
-    say(_TIES)
+    say(_ABOUT_TIES)
 
 
 def _compare_committee(seed: int) -> None:
-    """Print a comparison of LightGBM and a committee."""
+    """Train LightGBM's LambdaRank and a committee (a sum of models of several losses) on synthetic
+    data, and print a comparison of their NDCG@10.
+    """
     say(f"3. A committee adds several losses up, on {_MORE_QUERIES:,} queries", "bold")
     data = tr.simulate.simulate_web_search(
         _MORE_QUERIES, n_features=_MORE_FEATURES, mean_length=60, seed=seed
     )
     _print_comparison(
         data,
-        _COMMITTEE,
+        _HOW_TO_READ_COMMITTEE,
         losses=("lightgbm:lambdarank", "committee"),
         repeats=1,
         seed=seed,
@@ -109,14 +119,15 @@ def _compare_committee(seed: int) -> None:
 def _print_comparison(
     data: tr.RankingData, reading: str, *, n_estimators: int, seed: int, **options: Any
 ) -> None:
-    """Print a comparison on parts of some data.
+    """Split data into training, validation and test queries, compare losses on them by NDCG@10,
+    and print the table.
 
     Args:
         data: the data.
-        reading: how to read the table.
+        reading: a sentence on how to read the table, printed below it.
         n_estimators: number of trees.
-        seed: seed of the parts and of the training.
-        **options: other options of `tautrank.compare`.
+        seed: seed of the split and of the training.
+        **options: other options of `tautrank.compare`, such as the losses.
     """
     parts = data.split([0.5, 0.2, 0.3], seed=seed)
     with show_trainings() as progress:

@@ -19,9 +19,9 @@ from tautrank.commands.options import flag, group, takes_groups
 from tautrank.commands.output import ERR, OUT
 from tautrank.errors import TautrankError, TautrankWarning
 
-# Where each command is, in the order in which a new user meets them; a group of commands is
-# `<name>_app` there.
-_PLACES = {
+# The module of each command, in the order in which a new user meets them. A command is a function
+# of its name there, a group of commands is `<name>_app`.
+_MODULE_BY_COMMAND = {
     "demo": "demonstration",
     "data": "using",
     "train": "training",
@@ -37,6 +37,7 @@ _PLACES = {
     "theory": "theory",
 }
 
+_EXIT_CODE_OF_BROKEN_PIPE = 141  # as of a program that the signal SIGPIPE ends
 _LONGEST_SENTENCE = 1000  # characters: longer than any, so that none is cut
 
 
@@ -46,18 +47,25 @@ class _Commands(TyperGroup):
     """
 
     def __init__(self, **options: Any) -> None:
-        options["commands"] = dict.fromkeys(_PLACES)
+        options["commands"] = dict.fromkeys(_MODULE_BY_COMMAND)
         super().__init__(**options)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in _PLACES:
+        """Import the module of a command, and return the command or the group of that name for
+        Click; None if there is none.
+        """
+        if cmd_name not in _MODULE_BY_COMMAND:
             return None
-        module = importlib.import_module(f"tautrank.commands.{_PLACES[cmd_name]}")
-        if hasattr(module, f"{cmd_name}_app"):
-            return _plain(typer.main.get_group(getattr(module, f"{cmd_name}_app")))
-        alone = group("")
-        alone.command(cmd_name)(takes_groups(getattr(module, cmd_name.replace("-", "_"))))
-        return _plain(typer.main.get_command(alone))
+        module = importlib.import_module(f"tautrank.commands.{_MODULE_BY_COMMAND[cmd_name]}")
+        command_group = getattr(module, f"{cmd_name}_app", None)
+        if command_group is not None:
+            return _simplify_help(typer.main.get_group(command_group))
+
+        function = getattr(module, cmd_name.replace("-", "_"))
+        group_of_one = group("")  # Typer makes commands only inside a group
+        register = group_of_one.command(cmd_name)
+        register(takes_groups(function))
+        return _simplify_help(typer.main.get_command(group_of_one))
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -67,27 +75,30 @@ class _Commands(TyperGroup):
             raise typer.Exit(130) from None
 
 
-def _plain(command: Any) -> Any:
-    """Let the help of a command, or of a group's commands, say DATA where Typer says {DATA} and
-    DATA <list[Path]>.
+def _simplify_help(command: Any) -> Any:
+    """Change how the help of a command, or of all commands of a group, is printed, and return it.
 
-    In lists of commands, Click would cut their first sentences short.
+    Arguments are called DATA instead of Typer's {DATA} and DATA <list[Path]>, and lists of commands
+    show first sentences whole, which Click would cut short.
     """
     for subcommand in [command, *getattr(command, "commands", {}).values()]:
         subcommand.short_help = subcommand.get_short_help_str(_LONGEST_SENTENCE)
         for parameter in subcommand.params:
             if isinstance(parameter, TyperArgument):
-                _show_plainly(parameter)
+                _show_name_alone(parameter)
     return command
 
 
-def _show_plainly(argument: TyperArgument) -> None:
-    """Let help call an argument by its name alone."""
+def _show_name_alone(argument: TyperArgument) -> None:
+    """Let help call an argument of a command by its name alone: ``DATA``, ``DATA...`` if it takes
+    several values, ``[DATA]`` if it may be left out.
+    """
     name = argument.metavar
     if argument.nargs == -1:
         name = f"{name}..."
     if not argument.required:
         name = f"[{name}]"
+    # Replaces two methods of Typer for this argument only.
     vars(argument)["_usage_display_name"] = lambda: name
     vars(argument)["display_type_rich"] = lambda ctx: None
 
@@ -122,11 +133,14 @@ def main(arguments: list[str] | None = None) -> None:
         ERR.print(Text.assemble(("error:", "bold red"), f" {error}"))
         sys.exit(2)
     except BrokenPipeError:  # the program that reads our output, such as `head`, has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        # What is left in the buffer goes nowhere; Python would report it at exit.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        sys.exit(_EXIT_CODE_OF_BROKEN_PIPE)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    """Print a warning of this library as a note; takes the place of `warnings.showwarning`."""
     if issubclass(category, TautrankWarning):
         ERR.print(Text.assemble(("note:", "yellow"), f" {message}"))
 

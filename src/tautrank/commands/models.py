@@ -20,6 +20,7 @@ model_app = options.group("Inspect models.")
 _BARS = "▁▂▃▄▅▆▇█"
 _MOST_BARS = 60
 _MOST_FEATURES = 10
+_LONGEST_BAR = 40
 _START_OF_FILE = 400  # bytes that show which tool has written a model
 
 
@@ -31,15 +32,17 @@ def model_info(model: Path = options.MODEL, as_json: bool = options.AS_JSON) -> 
     """
     ranker = options.load_ranker(model)
     if as_json:
-        print_json(_facts(ranker))
+        print_json(_model_summary(ranker))
         return
     from tautrank.ranker.other_tools import tool_of
 
     n_features = ranker.n_features_in_
     say(f"{model}: {size_of(ranker)} of {ranker.model_.tool} over {n_features} features", "bold")
-    parameters = _parameters(ranker)
+    parameters = _given_parameters(ranker)
     say(f"loss {parameters.pop('loss')}, metric {parameters.pop('metric')}")
-    if tool_of(model.read_bytes()[:_START_OF_FILE]) is not None:
+    start_of_file = model.read_bytes()[:_START_OF_FILE]
+    is_of_other_tool = tool_of(start_of_file) is not None
+    if is_of_other_tool:
         say(
             "(saved by another tool: metric and parameters are not in the file, "
             "and have their defaults)"
@@ -51,16 +54,18 @@ def model_info(model: Path = options.MODEL, as_json: bool = options.AS_JSON) -> 
     _say_features(top_features(ranker))
 
 
-def _parameters(ranker: Any) -> dict[str, Any]:
-    """Return the parameters that are not None."""
+def _given_parameters(ranker: Any) -> dict[str, Any]:
+    """Return the parameters of a ranker by name, without those that are None."""
     parameters = ranker.get_params()
     return {name: value for name, value in parameters.items() if value is not None}
 
 
-def _facts(ranker: Any) -> dict[str, Any]:
-    """Return what there is to say about a model as plain values."""
+def _model_summary(ranker: Any) -> dict[str, Any]:
+    """Return engine, size, parameters, training history and feature gains of a model as plain
+    values for JSON.
+    """
     parameters = {}
-    for name, value in _parameters(ranker).items():
+    for name, value in _given_parameters(ranker).items():
         parameters[name] = value if isinstance(value, int | float) else str(value)
     return {
         "engine": ranker.model_.tool,
@@ -73,7 +78,9 @@ def _facts(ranker: Any) -> dict[str, Any]:
 
 
 def _say_history(ranker: Any) -> None:
-    """Print the values of metrics after each tree as a row of bars."""
+    """Print how metrics developed during the training: a row of bars per data set and metric, one
+    bar per tree, and the best validation value.
+    """
     for part, values_by_metric in ranker.evals_result_.items():
         for name, values in values_by_metric.items():
             if values:
@@ -84,10 +91,15 @@ def _say_history(ranker: Any) -> None:
 
 
 def _say_features(gains: Sequence[tuple[str, float]]) -> None:
-    """Print the features that count most: the share of the gain, and a bar."""
+    """Print the most important features of a model: name, share of the gain, and a bar.
+
+    Args:
+        gains: name and share of the gain of each feature, the largest first.
+    """
     rows = []
+    largest_gain = gains[0][1] if gains else 0.0
     for name, gain in gains[:_MOST_FEATURES]:
-        bar = "█" * round(40 * gain / gains[0][1])
+        bar = "█" * round(_LONGEST_BAR * gain / largest_gain)
         rows.append((Cell(name), Cell(f"{gain:.1%}"), Cell(bar)))
     columns = (Column("feature", words=True), Column("gain", width=6), Column("", words=True))
     for line in Table(columns, tuple(rows)).to_text(titles=False).splitlines():
@@ -116,11 +128,11 @@ def top_features(ranker: Any) -> list[tuple[str, float]]:
     if names is None:
         names = [f"f{number}" for number in range(1, gains.size + 1)]
     by_falling_gain = (-gains).argsort(kind="stable")
-    return [
-        (str(names[column]), float(gains[column]))
-        for column in by_falling_gain
-        if gains[column] > 0
-    ]
+    shares = []
+    for column in by_falling_gain:
+        if gains[column] > 0:
+            shares.append((str(names[column]), float(gains[column])))
+    return shares
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -132,19 +144,21 @@ def sparkline(values: Sequence[float]) -> str:
     >>> sparkline([0.0, 0.5, 1.0])
     '▁▅█'
     """
+    # Of many values, every second, third ... one is drawn.
     step = max(1, math.ceil(len(values) / _MOST_BARS))
-    drawn = list(values[::step])
-    numbers = [value for value in drawn if not math.isnan(value)]
+    values_to_draw = list(values[::step])
+    numbers = [value for value in values_to_draw if not math.isnan(value)]
     lowest = min(numbers, default=0.0)
     span = max(numbers, default=0.0) - lowest
+    highest_bar = len(_BARS) - 1
     bars = []
-    for value in drawn:
+    for value in values_to_draw:
         if math.isnan(value):
             bars.append(" ")
         elif span == 0:
             bars.append(_BARS[0])
         else:
-            height = (len(_BARS) - 1) * (value - lowest) / span
+            height = highest_bar * (value - lowest) / span
             bars.append(_BARS[round(height)])
     return "".join(bars)
 

@@ -134,26 +134,35 @@ class ReaderOptions:
     def files(
         self, *paths: Path | None, **names_aside: str | None
     ) -> tuple[list[RankingData], dict[str, Any]]:
-        """Read the given files of one data set and align their feature columns.
+        """Read the files of one data set with the same feature columns; columns of the first file
+        such as weights are taken out of its features and returned by themselves.
 
         Args:
             *paths: the files, the training data first; None for one that was not given.
             **names_aside: names of columns of the first file that hold numbers which are no
-                features, by what `fit` calls them; their values are returned by the same names.
+                features, by what `fit` calls them, such as ``weights="clicks"``; their values are
+                returned by the same keywords.
         """
         files = [path for path in paths if path is not None]
         require_files(*files)
-        name_by_kind = {kind: name for kind, name in names_aside.items() if name is not None}
-        options = self
+        column_by_argument = {
+            argument: column for argument, column in names_aside.items() if column is not None
+        }
+        options_of_first = self
         if self.features:
-            features = [*self.features, *name_by_kind.values()]
-            options = dataclasses.replace(self, features=features)
+            # Columns to take out have to be read, too.
+            features = [*self.features, *column_by_argument.values()]
+            options_of_first = dataclasses.replace(self, features=features)
 
-        first = options.file(files[0])
+        first_part = options_of_first.file(files[0])
         values_aside = {}
-        for kind, name in name_by_kind.items():
-            first, values_aside[kind] = set_aside(first, name, f"{files[0]}: {kind}")
-        parts = [first, *(self.file(path) for path in files[1:])]
+        for argument, column in column_by_argument.items():
+            error_prefix = f"{files[0]}: {argument}"
+            first_part, values = set_aside(first_part, column, error_prefix)
+            values_aside[argument] = values
+        parts = [first_part]
+        for path in files[1:]:
+            parts.append(self.file(path))
         return same_columns(parts, files), values_aside
 
     def in_files(
@@ -163,11 +172,12 @@ class ReaderOptions:
         client: Any = None,
         unlabelled: bool = False,
     ) -> list[RankingData]:
-        """Read files whose features stay there: labels and queries now, features in chunks or on a
-        cluster's workers.
+        """Read files that do not fit in memory: labels and queries are read now, the features stay
+        in the files and are read later, in chunks or by a cluster's workers.
 
         Args:
-            *paths: files or patterns of one data set, the training data first.
+            *paths: files or patterns of one data set, the training data first; None for one that
+                was not given.
             memory: memory there is for chunks.
             client: client of a cluster, whose workers read the first of the files.
             unlabelled: whether a table needs no label column.
@@ -190,13 +200,18 @@ class ReaderOptions:
         return same_columns(parts, files)
 
     def _options_in_files(self, path: Path, *, unlabelled: bool) -> dict[str, Any]:
-        """Return the options of `read_streamed` for a file."""
+        """Return the options with which `read_streamed` reads a file in chunks: those of LETOR text
+        or those of tables.
+        """
         values = self.keywords()
-        if format_of_table(path) not in IN_CHUNKS:
+        is_text = format_of_table(path) not in IN_CHUNKS
+        if is_text:
             return {name: values[name] for name in ("zero_based", "allow_nan")}
-        columns = {name: values[name] for name in ("label", "qid", "drop", "features")}
-        columns = {name: value for name, value in columns.items() if value}
-        return {**columns, "unlabelled": unlabelled}
+        options: dict[str, Any] = {"unlabelled": unlabelled}
+        for name in ("label", "qid", "drop", "features"):
+            if values[name]:
+                options[name] = values[name]
+        return options
 
     def folder(self, path: Path, fold: int) -> Splits:
         """Read one fold of a data set's folder."""
@@ -206,15 +221,18 @@ class ReaderOptions:
             )
 
     def parts(self, path: Path, fold: int) -> dict[str, RankingData]:
-        """Read a file, or the parts of one fold of a folder, by name."""
+        """Read a file, or the training, validation and test data of one fold of a folder; return
+        the data by names to print, such as ``MSLR/train``.
+        """
         if not path.is_dir():
             return {str(path): self.file(path)}
-        folder = path.name or path
-        parts = {}
-        for name, part in self.folder(path, fold)._asdict().items():
+        folder_name = path.name or path
+        splits = self.folder(path, fold)
+        part_by_name = {}
+        for name, part in splits._asdict().items():
             if part is not None:
-                parts[f"{folder}/{name}"] = part
-        return parts
+                part_by_name[f"{folder_name}/{name}"] = part
+        return part_by_name
 
     def scored(self, scores: Path, data: Path) -> JudgedRun:
         """Read scores and the data they belong to, or a TREC run and its relevance judgments."""
@@ -224,8 +242,13 @@ class ReaderOptions:
     def for_ranker(
         self, ranker: Ranker, path: Path, *, unlabelled: bool = False, memory: str | None = None
     ) -> RankingData:
-        """Read one file and align it with the columns that a ranker was fitted on; with `memory`,
-        in chunks.
+        """Read one file for a fitted ranker, with the feature columns that it was fitted on.
+
+        Args:
+            ranker: the fitted ranker.
+            path: the file.
+            unlabelled: whether a table needs no label column.
+            memory: memory there is for reading the features in chunks; None to read them whole.
         """
         options = dataclasses.replace(self, categorical=list(ranker.categories_) or None)
         if memory is None:
@@ -236,9 +259,12 @@ class ReaderOptions:
         return columns_of_model(data, ranker.n_features_in_, names, path)
 
     def changed(self) -> dict[str, Any]:
-        """The options that were given, without those of the cache, which change no result."""
+        """Return the options whose values are not their defaults, by name; without the option of
+        the cache, which changes no result.
+        """
         changed = {}
         for field in dataclasses.fields(self):
+            # The default of a field is an option of Typer, which has the user's default.
             default = field.default.default  # type: ignore[union-attr]
             value = getattr(self, field.name)
             if value != default and field.name != "cache":
@@ -247,12 +273,12 @@ class ReaderOptions:
 
 
 def load_ranker(model: Path, *data: Path) -> Ranker:
-    """Read a model; refuse a file that is none, or data that is not there, before importing what
-    models need.
+    """Read a model file; raise an error about a file that is no model, or missing data files,
+    before the slow import of what models need.
 
     Args:
         model: the file of the model.
-        data: files that are read afterwards.
+        data: data files that the command reads afterwards.
     """
     from tautrank.ranker.model_file import check_model
 
@@ -264,27 +290,34 @@ def load_ranker(model: Path, *data: Path) -> Ranker:
 
 
 def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace every parameter of a command that is a group of options by its options.
+    """Decorator of a Typer command: a parameter whose type is a dataclass of options becomes one
+    option of the command line per field.
+
+    The decorated function takes the values of all options, puts those of each dataclass together,
+    and calls the command.
 
     Args:
         command: function for Typer whose parameters are all keyword-only.
     """
-    groups: dict[str, Any] = {}
+    dataclass_by_parameter: dict[str, Any] = {}
     parameters: list[inspect.Parameter] = []
-    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+    signature = inspect.signature(command, eval_str=True)
+    for name, parameter in signature.parameters.items():
         if dataclasses.is_dataclass(parameter.annotation):
-            groups[name] = parameter.annotation
+            dataclass_by_parameter[name] = parameter.annotation
             parameters += _parameters_of_group(parameter.annotation)
         else:
             parameters.append(parameter)
 
     @functools.wraps(command)
     def with_options(**values: Any) -> None:
-        for name, group in groups.items():
-            names = [field.name for field in dataclasses.fields(group)]
-            values[name] = group(**{option: values.pop(option) for option in names})
+        for name, options_class in dataclass_by_parameter.items():
+            field_names = [field.name for field in dataclasses.fields(options_class)]
+            field_values = {field_name: values.pop(field_name) for field_name in field_names}
+            values[name] = options_class(**field_values)
         command(**values)
 
+    # Typer reads the options from the signature and the annotations.
     with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_options.__annotations__ = {
         parameter.name: parameter.annotation for parameter in parameters
@@ -293,7 +326,7 @@ def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _parameters_of_group(group: Any) -> list[inspect.Parameter]:
-    """Return the options of a group as parameters of a command."""
+    """Return the fields of a dataclass of options as keyword-only parameters of a command."""
     fields = inspect.signature(group, eval_str=True).parameters.values()
     return [field.replace(kind=inspect.Parameter.KEYWORD_ONLY) for field in fields]
 
@@ -322,12 +355,12 @@ def names_of(texts: list[str] | None, option: str) -> list[str]:
 
 
 def metrics_of(texts: list[str] | None, default: Sequence[str], **rules: Any) -> list[Metric]:
-    """Return the metrics named by an option, or those of the default that the tool of ``--like``
-    has.
+    """Return the metrics that --metrics names; without it, those default metrics that the tool
+    named by --like (such as trec_eval) can compute.
 
     Args:
-        texts: values of the option as typed; None if it was not given.
-        default: names to use then.
+        texts: values of --metrics as typed; None if it was not given.
+        default: names of metrics to use without --metrics.
         **rules: options of every metric, `like` among them; None for one that was not given.
 
     >>> metrics_of(None, ["ndcg@5", "map"], like="sklearn")

@@ -84,7 +84,8 @@ def show_reading(label: str) -> AbstractContextManager[Progress]:
 
 @contextmanager
 def show_trainings(label: str = "", *, hint: str = "") -> Iterator[ProgressCount]:
-    """Show how many trainings are finished: a bar on a terminal, elsewhere one line per training.
+    """Context manager that shows how many trainings are finished, by a bar on a terminal, elsewhere
+    by one line per training; if the user interrupts them, the error says how many are kept.
 
     Args:
         label: the name of the work.
@@ -97,8 +98,9 @@ def show_trainings(label: str = "", *, hint: str = "") -> Iterator[ProgressCount
         except KeyboardInterrupt:
             if not hint or not count.total:
                 raise
-            sentence = f": {count.done:.0f} of {count.total:.0f} trainings are kept{hint}"
-            raise KeyboardInterrupt(sentence) from None
+            # `main` prints 'stopped' and this.
+            what_is_kept = f": {count.done:.0f} of {count.total:.0f} trainings are kept{hint}"
+            raise KeyboardInterrupt(what_is_kept) from None
 
 
 class ProgressCount:

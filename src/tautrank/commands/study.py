@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
@@ -38,7 +39,8 @@ study_app = group(
     "Repeat the papers' tables and figures on your data. Stop, resume, distribute over a cluster."
 )
 
-_FORMS = {
+# The method of a study's result that writes each kind of file.
+_METHOD_BY_ENDING = {
     ".html": "to_html",
     ".md": "to_markdown",
     ".tex": "to_latex",
@@ -69,12 +71,16 @@ def list_studies(as_json: bool = AS_JSON) -> None:
     """
     studies = CATALOGUE.values()
     if as_json:
-        print_json(
-            [
-                {"name": s.name, "title": s.title, "paper": s.paper, "claim": s.claim}
-                for s in studies
-            ]
-        )
+        descriptions = []
+        for study in studies:
+            description = {
+                "name": study.name,
+                "title": study.title,
+                "paper": study.paper,
+                "claim": study.claim,
+            }
+            descriptions.append(description)
+        print_json(descriptions)
         return
     for paper, table in _tables_by_paper(list(studies)).items():
         say(paper, style="bold")
@@ -82,19 +88,21 @@ def list_studies(as_json: bool = AS_JSON) -> None:
 
 
 def _tables_by_paper(studies: Sequence[Study]) -> dict[str, Table]:
-    """Return one table per paper: name, place in the paper, title and size of each study."""
+    """Return one table per paper, by the paper's name, with a row per study: its name, and where it
+    stands in the paper, its title and its size.
+    """
     longest_name = max(len(study.name) for study in studies)
     tables: dict[str, Table] = {}
     for study in studies:
-        # 'Author, Title, 2020, Table 1' is the paper until its year, and the place in it.
-        paper, *place = re.split(r"(?<=\b\d{4}), ", study.paper, maxsplit=1)
+        # 'Author, Title, 2020, Table 1' is cut after the year. The second part may be missing.
+        paper, *where_in_paper = re.split(r"(?<=\b\d{4}), ", study.paper, maxsplit=1)
         if paper not in tables:
             tables[paper] = Table(box=None, pad_edge=False, show_header=False)
             tables[paper].add_column(min_width=longest_name, no_wrap=True)
             tables[paper].add_column(overflow="fold")
         n_runs = study.repeats * len(study.conditions) * len(study.systems)
         kind = "measurements" if study.measures_only else "trainings"
-        title = ": ".join([*place, study.title])
+        title = ": ".join([*where_in_paper, study.title])
         tables[paper].add_row(study.name, f"{title} ({n_runs:,} {kind})")
     return tables
 
@@ -164,19 +172,20 @@ def status(
     Example: tautrank study status xe-table1.db
     """
     with _open(store, imported) as opened:
-        counts, meta, failures = opened.counts(), opened.meta, opened.failures()
-        running = owner_of(store)
+        counts = opened.counts()
+        meta = opened.meta
+        failures = opened.failures()
+        running = owner_of(store)  # the process that runs it; empty if none does
     waiting = counts["planned"] - counts["done"] - counts["failed"]
     if as_json:
-        facts = ("study", "data", "data_fingerprint", "tautrank", "command", "created")
-        print_json(
-            {
-                **counts,
-                "waiting": waiting,
-                "running": running or None,
-                **{name: meta[name] for name in facts},
-            }
-        )
+        description: dict[str, Any] = {
+            **counts,
+            "waiting": waiting,
+            "running": running or None,
+        }
+        for name in ("study", "data", "data_fingerprint", "tautrank", "command", "created"):
+            description[name] = meta[name]
+        print_json(description)
         return
     say(f"{meta['study']} on {meta['data']}")
     say(
@@ -205,19 +214,28 @@ def report(
 
     Example: tautrank study report xe-table1.db -o table1.tex
     """
-    if output is not None and output.suffix.lower() not in _FORMS:
-        raise unknown("ending of --output", output.suffix or output.name, _FORMS)
+    if output is not None and output.suffix.lower() not in _METHOD_BY_ENDING:
+        raise unknown("ending of --output", output.suffix or output.name, _METHOD_BY_ENDING)
     with _open(store, imported) as opened:
         if output is None:
             _show(opened, as_json)
             return
-        form = getattr(collect(opened), _FORMS[output.suffix.lower()])
-        content = form()
-        write_whole(output, content if isinstance(content, str) else json_text(content))
+        method_name = _METHOD_BY_ENDING[output.suffix.lower()]
+        write_result = getattr(collect(opened), method_name)
+        content = write_result()
+        text = content if isinstance(content, str) else json_text(content)
+        write_whole(output, text)
     say(f"{output}: written")
 
 
 def _open(store: Path, imported: list[str] | None, data: DataSource | None = None) -> StudyStore:
+    """Open the store of a study that exists, after importing the user's own losses.
+
+    Args:
+        store: file of the store.
+        imported: Python files and modules that register losses.
+        data: where the data is now, if it has been moved.
+    """
     register_own_losses(imported)
     return StudyStore(store, data=data)
 
@@ -225,21 +243,31 @@ def _open(store: Path, imported: list[str] | None, data: DataSource | None = Non
 def _run(
     store: StudyStore, workers: int | None, dask: str, as_json: bool, *, retry_failed: bool = False
 ) -> None:
+    """Run all trainings of a study that are not finished, and print the results.
+
+    Args:
+        store: the open store, which keeps every finished training.
+        workers: number of processes; None for one per core.
+        dask: address of a Dask scheduler; empty for processes of this machine.
+        as_json: whether the results are printed as JSON.
+        retry_failed: whether failed trainings are run again.
+    """
     command = f"tautrank study resume {shlex.quote(str(store.path))}"
     n_workers = job_count(None) if workers is None else workers
     with show_trainings(hint=f"; continue with: {command}") as progress:
         try:
             store.run(choose_workers(n_workers, dask), progress, retry_failed=retry_failed)
         except TautrankError as error:
-            if progress.done:
-                raise type(error)(
-                    f"{error} (finished trials are kept; continue with: {command})"
-                ) from None
-            raise
+            if not progress.done:
+                raise
+            # The same kind of error, with a hint at the end of its sentence.
+            sentence = f"{error} (finished trials are kept; continue with: {command})"
+            raise type(error)(sentence) from None
     _show(store, as_json)
 
 
 def _show(store: StudyStore, as_json: bool) -> None:
+    """Print the results of a study: facts, tables and failures, or all of it as JSON."""
     result = collect(store)
     if as_json:
         print_json(result.to_dict())
@@ -253,6 +281,7 @@ def _show(store: StudyStore, as_json: bool) -> None:
 
 
 def _print_failures(failures: list[str]) -> None:
+    """Print the first failed trainings, and how many more there are."""
     for failure in failures[:_MOST_FAILURES]:
         say(f"failed: {failure}")
     if len(failures) > _MOST_FAILURES:

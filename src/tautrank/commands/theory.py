@@ -88,7 +88,8 @@ def theory_check(
 
 
 def _losses_to_check(names: list[str] | None, imported: list[str] | None) -> list[Loss] | None:
-    """Return the losses that were named, or else those that were imported; None for all there are.
+    """Return the losses to check: those named by --loss, or else the user's own losses that
+    --import registers; None, for all losses of the library, if neither option was given.
 
     Args:
         names: values of --loss.
@@ -107,7 +108,8 @@ def _losses_to_check(names: list[str] | None, imported: list[str] | None) -> lis
 def _lists_and_scores(
     data: Path | None, scores: Path | None, fold: int, seed: int, reader: options.ReaderOptions
 ) -> tuple[Lists, Array | None]:
-    """Return the lists to check losses on, and the scores to check them at; None for random ones.
+    """Read labelled lists to check losses on, and the scores to check them at (None for random
+    scores).
 
     Args:
         data: file or folder; None for synthetic lists.
@@ -125,7 +127,9 @@ def _lists_and_scores(
         judged = reader.scored(scores, data)
         return judged.lists, judged.scores
     if data is None:
-        parts = [tr.simulate.simulate_web_search(200, n_features=16, mean_length=20, seed=seed)]
+        # Lists as small as this make a check fast; features are not looked at.
+        synthetic = tr.simulate.simulate_web_search(200, n_features=16, mean_length=20, seed=seed)
+        parts = [synthetic]
     else:
         parts = list(reader.parts(data, fold).values())
     labels = np.concatenate([part.labels for part in parts])

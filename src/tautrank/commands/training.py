@@ -32,7 +32,7 @@ LEARNING_RATE = option(
     "Learning rate: the factor by which each tree is scaled.", Settings.learning_rate
 )
 LEAVES = option("Maximum number of leaves per tree.", Settings.num_leaves)
-_TOP = 5  # features that are named after a training
+_N_FEATURES_NAMED = 5  # after a training
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,17 +62,17 @@ class Training:
     )
 
     def parameters(self, losses: Sequence[str], **defaults: Any) -> dict[str, Any]:
-        """Import the user's losses and return parameters of `Ranker`; refuse an engine that cannot
-        train the losses.
+        """Return these options as parameters of `Ranker`, after importing the user's own losses;
+        raise an error if the engine cannot train one of the losses.
 
         Args:
             losses: names of the losses to train.
-            **defaults: parameters that `--param` may replace.
+            **defaults: more parameters of `Ranker`, which `--param` may replace.
         """
         options.register_own_losses(self.imported)
-        of_engine = engine_parameters(self.param)
+        parameters_of_engine = engine_parameters(self.param)
         for loss in losses:
-            self._check_engine(loss, of_engine)
+            self._check_engine(loss, parameters_of_engine)
         parameters = {
             **defaults,
             "n_estimators": whole("--trees", self.trees, 1),
@@ -84,28 +84,31 @@ class Training:
         if self.speed != Settings.speed:
             parameters["speed"] = choice("speed", self.speed, ("exact", "fast"))
         if self.list_features is not None:
-            parameters["list_features"] = _list_features(self.list_features)
-        return parameters | of_engine
+            parameters["list_features"] = _parse_list_features(self.list_features)
+        return parameters | parameters_of_engine
 
-    def _check_engine(self, loss: str, of_engine: dict[str, Any]) -> None:
-        """Raise an error if the engine of a loss is not installed, or does not know a parameter.
+    def _check_engine(self, loss: str, parameters_of_engine: dict[str, Any]) -> None:
+        """Raise an error if the engine that trains a loss, or a member of a committee of losses, is
+        not installed, or does not know a parameter.
 
         Args:
             loss: name of the loss.
-            of_engine: parameters of the engine.
+            parameters_of_engine: parameters of the engine, of `--param`.
         """
         for member in members_of(read_loss(loss)):
             engine = engine_for(self.engine, member)
             check_installed(engine.name)
-            # The tool knows the names, and is slow to import.
-            if of_engine and engine.name == self.engine:
-                of_ranker = (*tr.Ranker._get_param_names(), "categorical_feature")
-                names = [name for name in of_engine if name not in of_ranker]
+            # Only with parameters to check: the tool knows their names, and is slow to import.
+            if parameters_of_engine and engine.name == self.engine:
+                names_of_ranker = (*tr.Ranker._get_param_names(), "categorical_feature")
+                names = [name for name in parameters_of_engine if name not in names_of_ranker]
                 refuse(engine.name_errors(member, names))
 
 
-def _list_features(text: str) -> bool | str | list[str]:
-    """Return the parameter of `Ranker` for what was typed for --list-features."""
+def _parse_list_features(text: str) -> bool | str | list[str]:
+    """Return the value of the parameter `list_features` of `Ranker` for the text of
+    --list-features: True for all, ``"auto"``, or names of features.
+    """
     if text == "all":
         return True
     if text == "auto":
@@ -114,10 +117,11 @@ def _list_features(text: str) -> bool | str | list[str]:
 
 
 def engine_parameters(texts: list[str] | None) -> dict[str, Any]:
-    """Parse name=value pairs; a value is a number, true, false, or text.
+    """Parse the name=value pairs of --param into a dictionary; a value is a number, true, false, or
+    text.
 
     Args:
-        texts: pairs as typed.
+        texts: pairs as typed; None if there are none.
 
     >>> engine_parameters(["min_data_in_leaf=50", "boosting=goss"])
     {'min_data_in_leaf': 50, 'boosting': 'goss'}
@@ -131,7 +135,7 @@ def engine_parameters(texts: list[str] | None) -> dict[str, Any]:
                 f"--param: found '{text}'; expected name=value, such as min_data_in_leaf=50"
             )
         parameters[name] = value
-        with suppress(ValueError):
+        with suppress(ValueError):  # no JSON: it stays text
             parameters[name] = json.loads(value)
     return parameters
 
@@ -150,17 +154,19 @@ class _LangevinOptions:
     )
 
     def value(self) -> tr.Langevin | None:
-        """Return the parameter of `Ranker`, None without Langevin boosting."""
-        strengths = {
-            "temperature": self.langevin_temperature,
-            "shrink_rate": self.langevin_shrink_rate,
-        }
-        typed = {name: value for name, value in strengths.items() if value is not None}
-        return tr.Langevin(**typed) if typed else None
+        """Return these options as the parameter `langevin` of `Ranker`; None if neither was given,
+        for training without Langevin boosting.
+        """
+        parameters = {}
+        if self.langevin_temperature is not None:
+            parameters["temperature"] = self.langevin_temperature
+        if self.langevin_shrink_rate is not None:
+            parameters["shrink_rate"] = self.langevin_shrink_rate
+        return tr.Langevin(**parameters) if parameters else None
 
 
 @dataclasses.dataclass(frozen=True)
-class _Place:
+class _FeaturePlace:
     """The options that say where features are while a model is trained."""
 
     memory: str | None = options.MEMORY
@@ -180,8 +186,9 @@ class _Place:
         Args:
             has_columns_aside: whether columns of weights or propensities were named.
         """
-        n_missing = [self.memory, self.cluster, self.workers].count(None)
-        if n_missing < 2:
+        options_of_place = [self.memory, self.cluster, self.workers]
+        n_given = sum(value is not None for value in options_of_place)
+        if n_given > 1:
             raise OptionError(
                 "--memory, --cluster, --workers: found more than one; expected one of them"
             )
@@ -189,15 +196,18 @@ class _Place:
             raise OptionError("--weights, --propensity: need the data in memory; expected neither")
 
     def client(self, stack: ExitStack) -> Any:
-        """Return the client of the cluster, None where features are read in chunks.
+        """Connect to the Dask cluster of --cluster, or start one of --workers processes on this
+        machine, and return its client; None with --memory, which needs no cluster.
 
         Args:
-            stack: what closes the client.
+            stack: closes the client, and a local cluster, when it is closed itself.
         """
         if self.memory is not None:
             return None
-        n_workers = whole("--workers", 1 if self.workers is None else self.workers, 1)
-        return connect(self.cluster or LOCAL, n_workers, stack, "--cluster")
+        workers = 1 if self.workers is None else self.workers
+        n_workers = whole("--workers", workers, 1)
+        address = self.cluster or LOCAL
+        return connect(address, n_workers, stack, "--cluster")
 
 
 def train(
@@ -224,7 +234,7 @@ def train(
         "Column of a table with the probability that a user looked at the document."
     ),
     init_model: Path | None = option("Model to add trees to, also one of LightGBM or XGBoost."),
-    place: _Place,
+    place: _FeaturePlace,
     reader: options.ReaderOptions,
 ) -> None:
     """Train a model and save it in one file. Ctrl-C ends the training and keeps the trees so far.
@@ -246,9 +256,9 @@ def train(
         else:
             client = place.client(stack)
             parts = reader.in_files(data, valid, memory=place.memory, client=client)
-        interrupts = stack.enter_context(_interrupted())
+        interrupts = stack.enter_context(_catch_interrupts())
         start = time.perf_counter()
-        defaults = {
+        parameters_of_ranker: dict[str, Any] = {
             "loss": loss,
             "metric": bound_metric,
             "langevin": langevin_value,
@@ -256,16 +266,18 @@ def train(
             "random_state": training.seed,
             "n_jobs": training.jobs,
         }
-        ranker = tr.Ranker(**{**defaults, **parameters})
+        parameters_of_ranker |= parameters
+        ranker = tr.Ranker(**parameters_of_ranker)
         ranker.fit(
             *parts,
             **columns_aside,
             init_model=init_model,
-            callbacks=[lambda step: bool(interrupts)],
+            callbacks=[lambda step: bool(interrupts)],  # true ends the training
         )
     ranker.save(model)
     say(f"{model}: {_size_and_value(ranker)}")
-    say(_how_it_went(ranker, time.perf_counter() - start))
+    seconds = time.perf_counter() - start
+    say(_describe_training(ranker, seconds))
     if interrupts:
         ERR.print(f"stopped: {model} has the trees so far")
         raise typer.Exit(130)
@@ -287,30 +299,37 @@ def _size_and_value(ranker: Any) -> str:
     return f"{size}, validation {ranker.metric} {ranker.best_score_:.4f}"
 
 
-def _how_it_went(ranker: Any, seconds: float) -> str:
-    """Return how long the training took, why it stopped, and which features count."""
+def _describe_training(ranker: Any, seconds: float) -> str:
+    """Return text for the user on a training: how long it took, why it stopped early, and the most
+    important features.
+    """
     text = f"trained in {duration_text(seconds)}{_why_it_stopped(ranker)}"
-    shares = [f"{name} {share:.0%}" for name, share in top_features(ranker)[:_TOP]]
+    most_important = top_features(ranker)[:_N_FEATURES_NAMED]
+    shares = [f"{name} {share:.0%}" for name, share in most_important]
     if shares:
         text += f"\ntop features by gain: {', '.join(shares)}"
     return text
 
 
 def _why_it_stopped(ranker: Any) -> str:
-    """Return after which tree no validation value was better; nothing if training did not stop."""
+    """Return the end of a sentence that says after which tree no validation value was better; empty
+    text if the training did not stop early.
+    """
     from tautrank.engines.task import Committee
 
     histories = ranker.evals_result_.get("valid", {})
     if not histories:
         return ""
-    name, values = next(iter(histories.items()))
+    name, values = next(iter(histories.items()))  # the first metric decides
     is_committee = isinstance(read_loss(ranker.loss), Committee)
     if is_committee and len(values) > 1:
-        rounds = tr.metric(name).sign * np.array(values[:-1])
-        best = rounds.argmax() + 1
+        # The last value is that of the finished committee; those before are of its rounds, in each
+        # of which every member gets a tree. The sign makes a larger value the better one.
+        values_of_rounds = tr.metric(name).sign * np.array(values[:-1])
+        best_round = values_of_rounds.argmax() + 1
         return (
-            f" to tree {rounds.size} of each member; "
-            f"after tree {best} no validation value of their sum was better"
+            f" to tree {values_of_rounds.size} of each member; "
+            f"after tree {best_round} no validation value of their sum was better"
         )
     n_trees = ranker.n_trees_
     if len(values) > n_trees and n_trees == ranker.best_iteration_:
@@ -319,20 +338,20 @@ def _why_it_stopped(ranker: Any) -> str:
 
 
 @contextmanager
-def _interrupted() -> Iterator[list[int]]:
-    """Note Ctrl-C instead of raising, so that training ends after the current tree; a second one
-    stops at once.
+def _catch_interrupts() -> Iterator[list[int]]:
+    """Context manager in which the first Ctrl-C raises nothing, but is put into the list that this
+    yields, so that training can end after the current tree; a second Ctrl-C stops at once.
     """
-    signals: list[int] = []
+    interrupts: list[int] = []
 
-    def note(number: int, frame: Any) -> None:
-        if signals:
+    def on_interrupt(signal_number: int, frame: Any) -> None:
+        if interrupts:
             raise KeyboardInterrupt
-        signals.append(number)
+        interrupts.append(signal_number)
         ERR.print("stopping after this tree; Ctrl-C again stops at once, without a model")
 
-    before = signal.signal(signal.SIGINT, note)
+    previous_handler = signal.signal(signal.SIGINT, on_interrupt)
     try:
-        yield signals
+        yield interrupts
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous_handler)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from tautrank.experiments.tuning import Tuning
 
 
+_EXIT_CODE_OF_INTERRUPT = 130
+
+
 @dataclasses.dataclass(frozen=True)
 class _Search:
     """The options that say which configurations are tried, and for how long."""
@@ -86,8 +89,8 @@ def tune(
     try:
         with show_trainings() as progress:
             result = run_search(declared, search_options, train_part, valid_part, progress)
-    except SearchInterrupted as stop:
-        _say_stopped(stop.result, search.trials, search.store)
+    except SearchInterrupted as interrupted:
+        _print_and_stop(interrupted.result, search.trials, search.store)
     if result.ranker is not None and model is not None:
         result.ranker.save(model)
     if as_json:
@@ -110,7 +113,9 @@ def tune(
 
 
 def _print_result(result: Tuning) -> None:
-    """Print the trials of a search, and the best of them."""
+    """Print the result of a search for parameters: the best trial, a table of all trials, and a
+    caution.
+    """
     from tautrank.experiments.tuning import best_text
 
     say(result.note())
@@ -120,11 +125,12 @@ def _print_result(result: Tuning) -> None:
     say(f"The best of {n_trials} scores is too optimistic: judge the model on test data.")
 
 
-def _say_stopped(result: Tuning, n_trials: int, store: Path | None) -> NoReturn:
-    """Say what a search that was stopped has found so far, and how to continue it.
+def _print_and_stop(result: Tuning, n_trials: int, store: Path | None) -> NoReturn:
+    """Print what an interrupted search for parameters has found so far and how to continue it, and
+    end the command with exit code 130 (interrupted).
 
     Args:
-        result: what it has found.
+        result: the trials that are finished.
         n_trials: number of trials asked for.
         store: file that keeps the trials; None for none.
     """
@@ -137,4 +143,4 @@ def _say_stopped(result: Tuning, n_trials: int, store: Path | None) -> NoReturn:
     if store is not None:
         how_to_continue = f"the same command continues from {store}"
     ERR.print(f"stopped after {len(result.trials)} of {n_trials} trials; {how_to_continue}")
-    raise typer.Exit(130) from None
+    raise typer.Exit(_EXIT_CODE_OF_INTERRUPT) from None

@@ -131,7 +131,9 @@ def evaluate(
 
 
 def _source_of_scores(scores: list[Path] | None, model: Path | None) -> Path:
-    """Return the one file that scores come from: of scores, or a model."""
+    """Return the file that evaluated scores come from, a score file or a model; raise an error
+    unless exactly one of --scores and --model was given, and one file of scores.
+    """
     if scores and len(scores) > 1:
         raise OptionError(
             f"--scores: found {len(scores)} files; "
@@ -146,11 +148,14 @@ def _source_of_scores(scores: list[Path] | None, model: Path | None) -> Path:
 
 
 def _remarks_on_ties(judged: JudgedRun) -> list[str]:
-    """Return what to say where trec_eval would rank equal scores by names that there are not."""
+    """Return a remark for the user if documents of a query have equal scores but no names, by which
+    trec_eval would order them; else nothing.
+    """
     if judged.names is not None:
         return []
-    placed = np.unique([judged.lists.query, judged.scores], axis=1)
-    has_ties = placed.shape[1] < judged.scores.size
+    query_and_score = np.array([judged.lists.query, judged.scores])
+    n_distinct_pairs = np.unique(query_and_score, axis=1).shape[1]
+    has_ties = n_distinct_pairs < judged.scores.size
     if not has_ties:
         return []
     return [
@@ -183,7 +188,8 @@ def rank(
     Example: tautrank rank --model model.taut test.txt -o run.trec --format trec
     """
     choice("format", kind, ("scores", "trec", "csv"))
-    if kind == "trec" and (not tag or any(character.isspace() for character in tag)):
+    is_one_word = bool(tag) and not any(character.isspace() for character in tag)
+    if kind == "trec" and not is_one_word:
         raise OptionError(f"--tag: found '{tag}'; expected text without spaces")
     require_writable(output)
     ranker = options.load_ranker(model, data)
@@ -275,27 +281,28 @@ def _check_both_or_neither(names: str, first: object, second: object) -> None:
 def _write_side_by_side(
     ranker: Ranker, model: Path, comparison: _Against, documents: tr.RankingData
 ) -> None:
-    """Write a page with the rankings of a model and of another one.
+    """Write an HTML page that shows the rankings of two models side by side, and print its lead.
 
     Args:
         ranker: the model.
-        model: its file.
-        comparison: the other model, and where to write the page.
-        documents: what both rank.
+        model: file of the model.
+        comparison: options with the file of the other model and where to write the page.
+        documents: the documents that both models rank.
     """
     from tautrank.report.side_by_side import side_by_side
 
-    against = comparison.against
-    assert against is not None
+    other_model = comparison.against
+    assert other_model is not None
     assert comparison.report is not None
-    paths = (against, model)
-    has_different_names = against.name != model.name
+    names = [other_model.name, model.name]
+    if other_model.name == model.name:  # files of the same name in two folders
+        names = [str(other_model), str(model)]
     page = side_by_side(
-        options.load_ranker(against),
+        options.load_ranker(other_model),
         ranker,
         documents,
         metric=comparison.metric,
-        names=[path.name if has_different_names else str(path) for path in paths],
+        names=names,
     )
     page.to_html(comparison.report)
     say(page.lead)
