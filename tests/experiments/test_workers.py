@@ -199,7 +199,7 @@ def test_dask_gets_data_in_memory():
 
 def test_no_scheduler_is_one_sentence(monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("tautrank.data.distributed._PATIENCE", "1s")
+    monkeypatch.setattr("tautrank.data.distributed._TIMEOUT", "1s")
     cluster = choose_workers(1, "tcp://127.0.0.1:1")
     with pytest.raises(OptionError, match=r"--dask: found no scheduler at 'tcp://127\.0\.0\.1:1'"):
         list(cluster(trials(), TrialContext()))
