@@ -163,6 +163,7 @@ def _of_smooth_ndcg(loss: losses.SmoothNDCG) -> Surrogate:
 @surrogate.register(losses.SmoothedLoss)
 @surrogate.register(losses.PLRank)
 def _of_smoothed(loss: Any) -> Surrogate:
+    """Return a loss that is minus a metric of noisy scores, read as the cost 1 - metric."""
     if not isinstance(loss.metric, Metric):
         raise OptionError(f"loss: found the metric {loss.metric}; expected one of tautrank.metrics")
     with_draws = _with_enough_draws(loss)
@@ -177,6 +178,10 @@ def _of_smoothed(loss: Any) -> Surrogate:
 @surrogate.register(losses.ListNet)
 @surrogate.register(losses.XENDCG)
 def _of_cross_entropy(loss: Any) -> Surrogate:
+    """Return cross entropy read on the scale of NDCG: the loss bounds -log NDCG from above, so
+    ``1 - exp(-loss)`` bounds 1 - NDCG.
+    """
+
     def costs(scores: F64, lists: Lists, seed: int) -> F64:
         values = _values(loss, scores, lists, seed)
         return np.asarray(-np.expm1(-values))
@@ -192,6 +197,10 @@ def _of_loss_above_ndcg_cost(loss: Any) -> Surrogate:
 
 @surrogate.register
 def _of_ndcg_loss2pp(loss: losses.NDCGLoss2PP) -> Surrogate:
+    """Return NDCG-Loss2++ read on the scale of NDCG: it is LambdaRank plus ``mu`` times NDCG-Loss2,
+    each on that scale, so it is divided by ``1 + mu``.
+    """
+
     def costs(scores: F64, lists: Lists, seed: int) -> F64:
         return _values(loss, scores, lists, seed) / (1.0 + loss.mu)
 
@@ -200,8 +209,13 @@ def _of_ndcg_loss2pp(loss: losses.NDCGLoss2PP) -> Surrogate:
 
 @surrogate.register
 def _of_ndcg_loss1(loss: losses.NDCGLoss1) -> Surrogate:
+    """Return NDCG-Loss1 read as the cost 1 - NDCG: the loss bounds ``sum G - NDCG`` (``G`` are gains
+    over the maximal DCG), which is ``sum G - 1`` more than 1 - NDCG.
+    """
+
     def costs(scores: F64, lists: Lists, seed: int) -> F64:
         options = {"k": loss.k, "gain": loss.gain, "discount": loss.discount}
+        # With the labels as scores NDCG is 1, so its cost sum G - NDCG is sum G - 1.
         cost_of_ideal = ndcg_cost(lists.labels, lists, **options)
         return _values(loss, scores, lists, seed) - cost_of_ideal
 
@@ -211,6 +225,10 @@ def _of_ndcg_loss1(loss: losses.NDCGLoss1) -> Surrogate:
 @surrogate.register(losses.ARPLoss1)
 @surrogate.register(losses.ARPLoss2)
 def _of_arp(loss: Any) -> Surrogate:
+    """Return an ARP loss read on the scale of the average relevance position: the loss plus the
+    constants of its derivation bounds that metric.
+    """
+
     def costs(scores: F64, lists: Lists, seed: int) -> F64:
         return lambdaloss_bound(scores, lists, loss).upper
 
@@ -316,7 +334,11 @@ def _measure_costs(
     lists: Lists,
     seed: int,
 ) -> Directness:
-    """Return what two rankers cost on each query, by the loss and by the metric.
+    """Take the scores of two rankers and return what each costs on each query, by the loss and by
+    the metric.
+
+    The first row of each result is the ranker that is best by the loss, the second the one that is
+    best by the metric. A surrogate is a loss with the reading that puts it on a metric's scale.
 
     Args:
         subject: the loss, read on the scale of a metric.
@@ -349,7 +371,7 @@ def _compute_costs(subject: Surrogate, scores: ArrayLike, lists: Lists, seed: in
     """Return what one scoring of the documents costs on each query, by the loss and by the metric;
     NaN where the metric skips the query.
     """
-    scores = check_scored_lists(scores, lists)[0]
+    scores = check_scored_lists(scores, lists)[0]  # and the lists, which are checked already
     by_metric = subject.metric_costs(scores, lists)
     by_loss = subject.costs(scores, lists, seed)
     return _Costs(np.where(np.isnan(by_metric), np.nan, by_loss), by_metric)

@@ -51,12 +51,13 @@ def log_softmax(scores: ArrayLike, offsets: ArrayLike) -> F64:
     highest_scores = query_maxima(scores, offsets)
     shifted_scores = scores - np.repeat(highest_scores, sizes)
     sums = query_sums(np.exp(shifted_scores), offsets)
+    # The sum of a query without documents is 0, and so is what stands for its logarithm.
     log_sums = np.log(sums, out=np.zeros_like(sums), where=sums > 0)
     return np.asarray(shifted_scores - np.repeat(log_sums, sizes))
 
 
 def gamma_targets(lists: Labelled, gamma: ArrayLike) -> F64:
-    """Return the targets of XE-NDCG, ``phi_i = (2^y_i - gamma_i) / sum_j (2^y_j - gamma_j)``.
+    """Return the target of each document in the loss XE-NDCG, ``phi_i = (2^y_i - gamma_i) / sum_j (2^y_j - gamma_j)``.
 
     Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Definition 1.
 
@@ -82,6 +83,7 @@ def gamma_targets(lists: Labelled, gamma: ArrayLike) -> F64:
     numerators = gains + one * (1.0 - gamma)
 
     sums = query_sums(numerators, lists.offsets)
+    # Where all numerators are 0 (no relevant document, gamma of 1) the targets are 0.
     reciprocal_sums = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
     return np.asarray(numerators * np.repeat(reciprocal_sums, lists.sizes))
 
@@ -105,8 +107,11 @@ def check_gamma(gamma: ArrayLike, lists: Lists) -> F64:
 
 
 def cross_entropy(scores: ArrayLike, lists: Labelled, gamma: ArrayLike) -> F64:
-    """Return XE-NDCG with any gamma, ``-sum_i phi_i log rho_i``, one per query; NaN without a
-    relevant document.
+    """Return the loss XE-NDCG of scores with any gamma, ``-sum_i phi_i log rho_i``, one per query;
+    NaN without a relevant document.
+
+    ``rho`` is the softmax of the scores, and ``phi`` are the targets ``2^y_i - gamma_i`` over their
+    sum, for labels ``y``.
 
     Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Definition 1.
 
@@ -144,6 +149,8 @@ def gammas_of(loss: XENDCG, scores: ArrayLike, lists: Labelled) -> F64:
     from tautrank.kernels.randomness import fill_uniform
     from tautrank.kernels.streams import GAMMA_STREAM
 
+    # The random stream of each query is its own, as in training; fill_uniform writes into the part
+    # of the array that it is given. The two zeros are the seed and the step.
     gamma = np.empty(scores.size)
     for query, (start, stop) in enumerate(pairwise(lists.offsets)):
         fill_uniform(gamma[start:stop], np.uint64(0), 0, query, GAMMA_STREAM)
@@ -169,7 +176,8 @@ def log_expected_probability(scores: ArrayLike, targets: ArrayLike, offsets: Arr
     # without a target and with a far higher score, all terms of the sum may underflow.
     log_rho_of_targets = np.where(phi > 0, log_rho, -np.inf)
     largest = query_maxima(log_rho_of_targets, offsets)
-    largest = np.where(np.isfinite(largest), largest, 0.0)
+    largest = np.where(np.isfinite(largest), largest, 0.0)  # without targets
+    # Documents without a target may be above the largest: they count nothing, and must not overflow.
     relative_log_rho = np.minimum(log_rho - np.repeat(largest, np.diff(offsets)), 0.0)
     sums = query_sums(phi * np.exp(relative_log_rho), offsets)
     log_sums = np.log(sums, out=np.zeros_like(sums), where=sums > 0)
@@ -177,8 +185,12 @@ def log_expected_probability(scores: ArrayLike, targets: ArrayLike, offsets: Arr
 
 
 def jensen_gap(scores: ArrayLike, lists: Labelled, gamma: ArrayLike) -> F64:
-    """Return ``log sum_i phi_i rho_i - sum_i phi_i log rho_i >= 0``, one per query; NaN without a
-    relevant document.
+    """Return the Jensen gap ``log sum_i phi_i rho_i - sum_i phi_i log rho_i >= 0`` of scores, one
+    per query; NaN without a relevant document.
+
+    ``rho`` is the softmax of the scores, and ``phi`` are the targets of XE-NDCG,
+    ``2^y_i - gamma_i`` over their sum, for labels ``y``. The gap is what the proof that XE-NDCG
+    bounds NDCG loses by Jensen's inequality.
 
     Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, sec. 4.2.
 
@@ -194,6 +206,7 @@ def jensen_gap(scores: ArrayLike, lists: Labelled, gamma: ArrayLike) -> F64:
     scores, lists = check_scored_lists(scores, lists)
     phi = gamma_targets(lists, gamma)
     expected = log_expected_probability(scores, phi, lists.offsets)
+    # Cross entropy is -sum phi log rho, so it is added.
     gap = expected + cross_entropy(scores, lists, gamma)
     # The difference of two equal numbers rounds either way.
     return np.maximum(gap, 0.0)
@@ -268,6 +281,7 @@ def smallest_jensen_gap(scores: ArrayLike, lists: Labelled) -> BestGamma:
     gamma = np.ones(scores.size)
     for query in np.flatnonzero(has_relevant(lists)):
         documents = np.arange(lists.offsets[query], lists.offsets[query + 1])
+        # Indices within this query; all other gammas stay at 1.
         with_gamma_0 = _find_best_window(scores[documents], labels[documents])
         gamma[documents[with_gamma_0]] = 0.0
     return BestGamma(gamma, jensen_gap(scores, lists, gamma))

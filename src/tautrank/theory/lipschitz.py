@@ -92,8 +92,8 @@ def differences(
 def slopes_at_kinks(
     function: Callable[[F64], F64], scores: F64, offsets: I64, places: list[int] | None = None
 ) -> tuple[F64, F64]:
-    """Return the smaller and the larger one-sided slope where the value has a kink, and NaN where
-    it is smooth.
+    """Take a function of scores, and return for each score the smaller and the larger one-sided
+    slope where the function has a kink, and NaN where it is smooth.
 
     At a kink every number between the two is a subgradient, and a central difference is only one of
     them. The arguments are those of `differences`.
@@ -114,6 +114,8 @@ def slopes_at_kinks(
     # with the width.
     jump = np.abs(right - left)
     wide_jump = np.abs(wide_right - wide_left)
+    # A step 8 times as wide would make the jump of curvature 8 times as large: half tells them
+    # apart.
     is_kink = jump > 0.5 * wide_jump
     low = np.where(is_kink, np.minimum(left, right), np.nan)
     high = np.where(is_kink, np.maximum(left, right), np.nan)
@@ -175,7 +177,11 @@ def lipschitz(loss: Loss | str, lists: Labelled, *, draws: int = 20, seed: int =
 
 
 def paper_constant(loss: Loss, lists: Lists) -> F64:
-    """Return the constants of Propositions 1 and 2, one per query; NaN for other losses.
+    """Return the Lipschitz constant that Bruch (2020) states for a loss in Propositions 1 and 2, one
+    per query; NaN for other losses.
+
+    It bounds how steep the loss is: 2 for cross entropy, ``sigma m^2 / log 2`` for LambdaRank on a
+    list of ``m`` documents.
 
     Args:
         loss: the loss.
@@ -188,6 +194,7 @@ def paper_constant(loss: Loss, lists: Lists) -> F64:
     if isinstance(loss, SoftmaxLoss):
         return proven_constant(loss, lists)
     if isinstance(loss, LambdaRank) and loss.norm is None and loss.assignment == "hard":
+        # The paper's logarithms are to base e, those of the loss here to base 2: hence log 2.
         m = lists.sizes.astype(np.float64)
         constants = loss.sigma * m**2 / math.log(2.0)
         return np.where(has_relevant(lists), constants, 0.0)
@@ -205,13 +212,18 @@ def proven_constant(loss: Loss, lists: Lists) -> F64:
     >>> proven_constant(RankNet(), Lists.of([1, 0])).round(4)  # 2/log 2: one pair
     array([2.8854])
     """
+    # The gradient of cross entropy is rho - phi, the difference of two distributions, whose sizes
+    # add up to 2 at most; a query without a relevant document has no gradient.
     if isinstance(loss, SoftmaxLoss):
         return np.where(has_relevant(lists), 2.0, 0.0)
+    # The slope of a square grows without limit.
     if loss.name == "mse":
         return np.full(lists.n_queries, np.inf)
     # A norm divides by the distance of scores, and sampled gains have no bound that is of use.
     if not isinstance(loss, LambdaLoss) or loss.norm is not None or loss._draws_rankings:
         return np.full(lists.n_queries, np.nan)
+    # A pair pulls each of its two documents by at most sigma / log 2 times its weight, with the
+    # loss in logarithms to base 2. _largest_weights bounds the sum of the weights of each query.
     weights = np.maximum(_largest_weights(loss, lists), 0.0)
     constants = 2.0 * loss.sigma / math.log(2.0) * weights
     return np.where(has_relevant(lists), constants, 0.0)
@@ -233,14 +245,18 @@ def _largest_weights(loss: LambdaLoss, lists: Lists) -> F64:
     u = loss._document_weights(training_lists)[training_lists.arrangement]
     v, gap = loss._rank_weights(lists.longest + 1)
     if loss.every_pair:
+        # Each document has a pair with every other one, of weight u times v of its rank.
         largest_v = float(v.max(initial=0.0))
         n_pairs_of_document = lists.sizes - 1
         return np.asarray(largest_v * n_pairs_of_document * query_sums(u, lists.offsets))
 
     sums = np.zeros(lists.n_queries)
     for i, j in document_pairs(lists.offsets):
+        # Some losses cap the difference of the document parts.
         differences_of_u = np.minimum(np.abs(u[i] - u[j]), loss._cap)
         np.add.at(sums, lists.query[i], differences_of_u)
+    # v falls with the rank, so v_i - v_j is largest from the first to the last rank. No pair has the
+    # distance 0, so gap[0] is left out.
     largest_rank_part = v[0] - v[-1] + gap[1:].max(initial=0.0)
     return np.asarray(sums * largest_rank_part)
 
@@ -271,6 +287,8 @@ def measured_constant(
     """
     objective = loss.bind(lists, seed=seed)
     rng = np.random.default_rng(seed)
+    # The worst cases: labels upside down for losses of pairs, and all of the probability on the
+    # worst document for cross entropy.
     scorings = [-float_labels(lists), _worst_on_top(lists)]
     for _ in range(draws):
         scorings.append(rng.normal(size=lists.n_documents))
@@ -282,6 +300,7 @@ def measured_constant(
             if loss.gradient_is_derivative:
                 slopes = np.asarray(objective.gradients(scores, step)[0], dtype=np.float64)
             else:
+                # The loss is frozen: its weights, targets and noise stay as at these scores.
                 slopes = differences(objective.frozen(scores, step).values, scores, lists.offsets)
             steepest = np.maximum(steepest, query_sums(np.abs(slopes), lists.offsets))
     return steepest
@@ -292,6 +311,7 @@ def _worst_on_top(lists: Lists) -> F64:
     and 0 for the rest.
     """
     scores = np.zeros(lists.n_documents)
+    # Sorted by query, and in each query from the lowest label on.
     lowest_label_first = np.lexsort((lists.labels, lists.query))
     query_starts = lists.offsets[:-1][lists.sizes > 0]
     worst_documents = lowest_label_first[query_starts]
@@ -346,7 +366,13 @@ def generalisation_error(
         raise OptionError("confidence: found 1; expected a number above 0 and below 1")
 
     def excess(epsilon: float) -> float:
-        """Return the logarithm of the left side of the inequality over the right."""
+        """Return the logarithm of the left side of the inequality
+        ``2 N(epsilon / (4 L)) exp(-n epsilon^2 / (2 d^2)) <= 1 - confidence`` over the right one:
+        above 0 where ``epsilon`` is too small for it.
+
+        ``N`` is the covering number of the models, ``L`` the Lipschitz constant of the loss, ``n``
+        the number of queries and ``d`` the largest difference of two queries' losses.
+        """
         log_n = real("log_covering", log_covering(epsilon / (4.0 * L)), 0.0)
         exponent = n * epsilon**2 / (2.0 * d**2)
         log_left_side = math.log(2.0) + log_n - exponent

@@ -293,6 +293,7 @@ def _listnet_bound(name: str, loss: Any, scores: F64, lists: Lists, values: F64)
         values: the metric of each query, NaN where the query is skipped.
     """
     targets = targets_of(loss, scores, lists)
+    # log sum_i phi_i rho_i, one per query.
     expected = gammas.log_expected_probability(scores, targets, lists.offsets)
     return Bound(
         name=name,
@@ -304,8 +305,8 @@ def _listnet_bound(name: str, loss: Any, scores: F64, lists: Lists, values: F64)
 
 
 def targets_of(loss: SoftmaxLoss, scores: ArrayLike, lists: Labelled) -> F64:
-    """Return the target distribution ``phi`` of a softmax loss, read off its gradient
-    ``rho - phi``.
+    """Return the target distribution ``phi`` that a softmax loss gives the documents of each query,
+    read off its gradient ``rho - phi``, where ``rho`` is the softmax of the scores.
 
     Args:
         loss: the loss; targets that are drawn are those of seed 0 and step 0.
@@ -325,9 +326,10 @@ def targets_of(loss: SoftmaxLoss, scores: ArrayLike, lists: Labelled) -> F64:
 
 
 def ndcg_cost(scores: ArrayLike, lists: Labelled, **options: Any) -> F64:
-    """Return NDCG as a cost, ``sum_i G_i - NDCG``, one per query; NaN without a relevant document.
+    """Return NDCG as a cost of scores, ``sum_i G_i - NDCG``, one per query; NaN without a relevant
+    document.
 
-    It is ``1 - NDCG`` plus ``sum_i G_i - 1``, which is at least 0 and does not depend on the
+    ``G_i`` is the gain of document ``i`` over the DCG of the best ranking. The cost is ``1 - NDCG`` plus ``sum_i G_i - 1``, which is at least 0 and does not depend on the
     ranking.
 
     Wang et al., CIKM 2018, eq. 14.
@@ -344,6 +346,7 @@ def ndcg_cost(scores: ArrayLike, lists: Labelled, **options: Any) -> F64:
     scores, lists = check_scored_lists(scores, lists)
     ndcg = NDCG(**options)
     dcg = DCG(k=ndcg.k, gain=ndcg.gain, discount=ndcg.discount)
+    # The best ranking has the labels themselves as scores.
     ideal = dcg.per_query(lists.labels, lists)
     total_gain = query_sums(gain_values(lists.labels, ndcg.gain), lists.offsets)
     return total_gain / ideal - ndcg.per_query(scores, lists)
@@ -514,11 +517,12 @@ def _sum_pairs(loss: LambdaLoss, scores: F64, lists: Lists) -> _PairSums:
     ranked above it, up to the cutoff, so its 0-1 loss needs no loop over pairs.
     """
     objective = loss.bind(lists)
-    assert isinstance(objective, _PairObjective)
+    assert isinstance(objective, _PairObjective)  # as of every LambdaLoss; said for the types
     ranks = objective._ranks(scores)  # from 0, so the number of documents above
     if not loss.every_pair:
         return _sum_pairs_of_labels(objective, ranks, lists)
 
+    # The weight of a document is its label or gain (`documents`) times the part `v` of its rank.
     tables = objective._tables
     cutoff = objective._n_rows
     n_documents_above = np.minimum(ranks, cutoff)
@@ -590,6 +594,7 @@ def _cost_below(
         return "pairs out of order", pair_sums.out_of_order
     if isinstance(loss, ARP_LOSSES):
         arp = metric("arp", k=loss.k, ties=ties)
+        # A metric prints the options that differ from its defaults; "worst" is the default of ties.
         name_without_ties = str(dataclasses.replace(arp, ties="worst"))
         return name_without_ties, arp.per_query(scores, lists)
 

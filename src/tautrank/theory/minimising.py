@@ -101,10 +101,11 @@ class DampedSoftmax(NamedTuple):
 
 
 def smallest_eigenvalue(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) -> F64:
-    """Return the smallest eigenvalue of the Hessian, one per query; if it is above 0, the Hessian
-    is positive definite.
+    """Return the smallest eigenvalue of the Hessian of cross entropy at some scores, one per query;
+    if it is above 0, the Hessian is positive definite.
 
-    It is the root below ``min rho`` of ``sum_i rho_i x / (rho_i - x) = missing``, the secular
+    The Hessian is ``diag(rho) - rho rho^T``, where ``rho`` is the softmax of the scores with
+    ``epsilon`` added to its denominator, and ``missing`` is 1 less the sum of ``rho``. It is the root below ``min rho`` of ``sum_i rho_i x / (rho_i - x) = missing``, the secular
     equation of ``diag(rho) - rho rho^T``; the proof's own floor, by Gershgorin's circles, is
     ``missing min rho``. Where the scores are so far apart that a ``rho`` underflows it is 0 in
     floating point. NaN for a query without documents.
@@ -119,7 +120,11 @@ def smallest_eigenvalue(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 
     array([0.125])
     """
     damped = DampedSoftmax.of(scores, offsets, epsilon)
+    # The minimum is the negative of the maximum of the negatives.
     smallest = -query_maxima(-damped.rho, damped.offsets)
+    # Newton's method needs a start above the root. Of the sum on the left the document with the
+    # smallest rho alone reaches `missing` at x = missing rho / (rho + missing), and the others add
+    # to it, so the root is not above this x. Without probability (rho is 0) x is 0.
     shares = np.zeros_like(smallest)
     np.divide(smallest, smallest + damped.missing, out=shares, where=smallest > 0)
     start = np.minimum(damped.missing * shares, smallest)
@@ -129,8 +134,11 @@ def smallest_eigenvalue(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 
 
 
 def spectral_gap(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) -> F64:
-    """Return 1 minus the spectral radius of ``S``, one per query; if it is above 0,
-    ``I + S + S^2 + ...`` converges.
+    """Return 1 minus the spectral radius (the largest size of an eigenvalue) of ``S`` at some
+    scores, one per query; if it is above 0, ``I + S + S^2 + ...`` converges.
+
+    ``S_ij = rho_j / (1 - rho_i)`` off the diagonal, where ``rho`` is the softmax of the scores with
+    ``epsilon`` added to its denominator; the series inverts the Hessian of cross entropy.
 
     It is the root in (0, 1] of ``sum_i rho_i x / (1/(1 - rho_i) - x) = missing``. After ``n`` terms
     the error of the series shrinks like ``(1 - gap)^n``; the gap is about
@@ -161,9 +169,11 @@ def spectral_gap(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) 
     limited[best] = np.minimum(scores[best], second_scores + _FAR_AHEAD)
 
     damped = DampedSoftmax.of(limited, offsets, epsilon)
+    # Newton's method starts above the root: at missing / sum rho (1 - rho), but at most at 1.
     spread = query_sums(damped.rho * damped.rest, offsets)
     start = np.ones_like(spread)
     np.divide(damped.missing, spread, out=start, where=damped.missing < spread)
+    # A document of probability 1 has its pole 1/(1 - rho) at infinity, here 1e300.
     poles = np.full_like(limited, 1e300)
     np.divide(1.0, damped.rest, out=poles, where=damped.rest > 0)
     return np.where(sizes == 0, np.nan, _solve_below_poles(poles, damped, start))
@@ -191,13 +201,16 @@ def _solve_below_poles(poles: F64, damped: DampedSoftmax, start: F64) -> F64:
     x = start
     for _ in range(_MOST_ROUNDS):
         x_of_document = np.repeat(x, np.diff(damped.offsets))
+        # A pole that x has reached by rounding counts as infinitely far: its term is then 0.
         distance = np.where(poles > x_of_document, poles - x_of_document, np.inf)
         ratio = damped.rho / distance
         value = query_sums(ratio * x_of_document, damped.offsets) - damped.missing
+        # The derivative of rho x / (p - x) is rho p / (p - x)^2.
         slope = query_sums(ratio * (poles / distance), damped.offsets)
         step = np.zeros_like(x)
         with np.errstate(over="ignore"):
             np.divide(value, slope, out=step, where=slope > 0)
+        # Above the root all steps go down; when rounding turns them upwards, the root is found.
         next_x = x - np.maximum(step, 0.0)
         if not (next_x < x).any():
             break
@@ -206,8 +219,12 @@ def _solve_below_poles(poles: F64, damped: DampedSoftmax, start: F64) -> F64:
 
 
 def descends(loss: Loss) -> str | None:
-    """Return why the loss itself never rises from one M-step to the next; None where there is no
-    such reason.
+    """Take a loss and return in words why it never rises from one M-step to the next; None where
+    there is no such reason.
+
+    `majorise_minimise` alternates between ranking the documents by their scores (E-step) and
+    minimising the loss with the weights of that ranking held fixed (M-step). The new ranking brings
+    new weights, which may raise the loss again, unless one of the reasons here rules that out.
 
     Args:
         loss: the loss.
@@ -223,9 +240,13 @@ def descends(loss: Loss) -> str | None:
     if loss.is_random:
         return None
     if isinstance(loss, LambdaLoss):
+        # A pair at the ranks i < j has the weight v_i - v_j + gap_(j - i). The first 8 ranks tell
+        # whether the tables are constant; no pair has the distance 0, so gap[0] is left out.
         v, gap = loss._rank_weights(8)
-        is_constant = np.ptp(v) == 0.0 and np.ptp(gap[1:]) == 0.0
-        if is_constant and loss.k is None and not loss.norm:
+        v_is_constant = np.ptp(v) == 0.0  # largest less smallest
+        gap_is_constant = np.ptp(gap[1:]) == 0.0
+        # A cutoff k and a norm depend on the ranking too.
+        if v_is_constant and gap_is_constant and loss.k is None and not loss.norm:
             return "its weights do not depend on the ranking"
         return None
     if isinstance(loss, XENDCG) and loss.gamma == "tight":
@@ -328,9 +349,15 @@ class _LineSearch(NamedTuple):
     lengths: F64
 
     def step(self, scores: F64, value: F64) -> tuple[F64, F64]:
-        """Return the scores after a step downhill, and the values there."""
+        """Take scores and their values per query, and return the scores after one step of gradient
+        descent, and the values there.
+
+        The step length of each query, kept in ``self.lengths`` between calls, is halved until the
+        value falls by enough (Armijo's rule).
+        """
         lists = self.lists
         slopes = differences(self.function, scores, lists.offsets)
+        # The fall per unit of step length, if the function went on as steeply.
         promised = query_sums(slopes**2, lists.offsets)
         has_slope = promised > 0
         # A step may be as long as the last one was, and four times that.
@@ -339,13 +366,14 @@ class _LineSearch(NamedTuple):
             lengths = np.where(has_slope, self.lengths, 0.0)
             moved = scores - lengths[lists.query] * slopes
             reached = self.function(moved)
+            # A small share of the promised fall is enough.
             asked = _SHARE * self.lengths * promised
             is_enough = reached <= value - asked
             is_too_long = has_slope & ~is_enough
             if not is_too_long.any():
                 return moved, reached
             self.lengths[is_too_long] *= 0.5
-        # Differences have no digits left to show the way down.
+        # Differences have no digits left to show the way down: such a query stays where it is.
         self.lengths[:] = np.maximum(self.lengths, 1e-6)
         moved = np.where(is_too_long[lists.query], scores, moved)
         return moved, np.where(is_too_long, value, reached)

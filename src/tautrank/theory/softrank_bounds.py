@@ -222,9 +222,11 @@ def softrank_ndcg_bound(
     """
     choice("version", version, VERSIONS)
     softrank: Any = REGISTRY.make(loss)
+    # `in_scope` refuses a loss that the bound is not about, with the reason that `unless` gives.
     unless = not_about_softrank if version == "contests" else not_about_full_softrank
     scores, lists = in_scope(softrank, scores, lists, unless)
     ndcg = NDCG(k=softrank.k, gain=softrank.gain, discount=softrank.discount)
+    # The value of the loss is 1 - SoftNDCG.
     soft_ndcg = 1.0 - softrank.bind(lists).values(scores)
     difference = np.abs(soft_ndcg - ndcg.per_query(scores, lists))
     if version == "contests":
@@ -317,7 +319,9 @@ def softrank_curve(
         for version in VERSIONS:
             bound = softrank_ndcg_bound(scores, lists, with_sigma, version=version)
             bounds[version].append(bound.upper)
-        differences.append(bound.lower)  # the last version is about every query
+        # The lower side is the difference itself, the same for all versions; that of the last one,
+        # "contests", is about every query, where the others have NaN.
+        differences.append(bound.lower)
     n_queries = check_lists(lists).n_queries
     shape = sigmas.size, n_queries
     return SoftRankCurve(
@@ -342,10 +346,13 @@ class Noise(NamedTuple):
 
 
 def flip_sums(scores: F64, lists: Lists, weight: Callable[[I64, I64], Array], noise: Noise) -> F64:
-    """Return the sum over the pairs of each query, each pair times the probability that noise
-    reverses it.
+    """Return, for each query, the sum over its pairs of documents of a weight times the probability
+    that noise reverses the pair.
 
-    Noisy scores are ``s_i + sigma (eps_i - mu y_i)``. A sigma of 0 is the limit from above: noise
+    Noisy scores are ``s_i + sigma (eps_i - mu y_i)``: ``s`` are the scores, ``y`` the labels,
+    ``eps`` standard normal and independent, and ``mu`` a shift that lowers documents by their
+    label. A pair ``s_i >= s_j`` is reversed when the noise of ``j`` exceeds that of ``i`` by the
+    lead ``(s_i - s_j) / sigma`` less the shift ``mu (y_i - y_j)``. A sigma of 0 is the limit from above: noise
     then reverses tied documents only.
 
     Args:
@@ -367,12 +374,14 @@ def flip_sums(scores: F64, lists: Lists, weight: Callable[[I64, I64], Array], no
         score_gap = scores[i] - scores[j]
         label_gap = lists.labels[i] - lists.labels[j]
         # In units of sigma: how far i is ahead, and how far the shift pushes it down. Tied
-        # documents are 0 apart for every sigma, also for 0.
+        # documents are 0 apart for every sigma, also for 0: `where` leaves their lead at the 0 that
+        # is in `out`, where 0/0 would be NaN. With a sigma of 0 all others are infinitely far ahead.
         lead = np.zeros_like(score_gap)
         with np.errstate(divide="ignore", over="ignore"):
             np.divide(score_gap, noise.sigma[query], out=lead, where=score_gap > 0)
         shift = noise.mu[query] * label_gap
-        # erfc(x / 2) / 2 is the chance that the noise of j exceeds that of i by more than x.
+        # The difference of two standard normal numbers has variance 2, so the chance that the noise
+        # of j exceeds that of i by more than x is erfc(x / 2) / 2.
         twice_chance = erfc(0.5 * (lead - shift))
         np.add.at(sums, query, 0.5 * weight(i, j) * twice_chance)
     return sums
@@ -391,6 +400,7 @@ def least_distances(scores: F64, offsets: I64) -> F64:
     # The first document of a query has no previous one.
     first_documents = offsets[:-1][has_documents]
     gaps_to_previous[first_documents] = np.inf
+    # The minimum is the negative of the maximum of the negatives.
     smallest_gaps = -query_maxima(-gaps_to_previous, offsets)
     return np.where(has_documents, smallest_gaps, np.inf)
 
@@ -409,7 +419,7 @@ def largest_steps(discount: Discount, k: int | None, lists: Lists) -> F64:
     values = discount_values(lists.longest + 1, discount, k)
     falls = -np.diff(values)  # from each rank to the next
     largest_fall = np.maximum.accumulate(falls)
-    # A list of n documents has n - 1 steps between its ranks: none for n of 0 and 1.
+    # Entry n is for lists of n documents. A list of n documents has n - 1 steps between its ranks: none for n of 0 and 1.
     largest_by_size = np.concatenate(([0.0, 0.0], largest_fall))
     return largest_by_size[lists.sizes]
 
@@ -420,11 +430,14 @@ def _contests_bound(loss: SoftRank, scores: F64, lists: Lists) -> F64:
 
     With scores ``s`` and noise of standard deviation ``sigma``, ``erfc(...) / 2`` is the chance
     that noise reverses documents ``i`` and ``j``; each then moves by one rank, which is worth at
-    most its gain ``G`` (over the maximal DCG) times ``d``, the largest step of the discount.
+    most its gain ``G`` (over the maximal DCG) times ``d``, the largest step of the discount from
+    one rank to the next. `flip_sums` adds up weight times this chance over the pairs.
     """
     dcg = DCG(k=loss.k, gain=loss.gain, discount=loss.discount)
+    # The best ranking has the labels themselves as scores.
     max_dcg = dcg.per_query(lists.labels, lists)
 
+    # `flip_sums` wants the documents of each query from the highest score to the lowest.
     ranking = np.lexsort((-scores, lists.query))
     gains = gain_values(lists.labels, loss.gain)[ranking]
     lists_in_order = dataclasses.replace(lists, labels=lists.labels[ranking])
@@ -432,9 +445,11 @@ def _contests_bound(loss: SoftRank, scores: F64, lists: Lists) -> F64:
     def sum_of_gains(i: I64, j: I64) -> F64:
         return gains[i] + gains[j]
 
+    # SoftRank's noise has the same sigma everywhere, and no shift mu by the label.
     noise = Noise(sigma=np.full(max_dcg.size, loss.sigma), mu=np.zeros(max_dcg.size))
     sums = flip_sums(scores[ranking], lists_in_order, sum_of_gains, noise)
     d = largest_steps(loss.discount, loss.k, lists)
+    # Division by the maximal DCG makes G of the gains.
     return d * sums / max_dcg
 
 
@@ -482,9 +497,11 @@ def _sigma_limit(delta: ArrayLike, documents: ArrayLike, share: float) -> F64:
     """
     from scipy.special import erfinv
 
-    # Sigma and the highest label are only there to be checked with the rest.
+    # Checks the ranges and gives all the same shape; the sigma of 1 and the highest label of 0 are
+    # placeholders that are not used.
     setting = _checked_setting(1.0, delta, documents, 0.0)
     n = setting.n
+    # The other documents are n - 1; a single document has none, and `where` leaves it a share of 1.
     share_per_rival = np.divide(share, n - 1.0, out=np.ones_like(n), where=n > 1.0)
     erf_squared = np.maximum(1.0 - share_per_rival, 0.0)
     x = erfinv(np.sqrt(erf_squared))
@@ -496,7 +513,16 @@ def _sigma_limit(delta: ArrayLike, documents: ArrayLike, share: float) -> F64:
 def _checked_setting(
     sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, highest_label: ArrayLike
 ) -> _Setting:
-    """Return the arguments of the theorem as numbers within their range, in a common shape."""
+    """Take the arguments of SoftRank's Theorem 2, numbers or arrays, and return them as arrays of
+    one shape; an error names the argument that is out of its range.
+
+    Args:
+        sigma: standard deviation of the scores, above 0.
+        delta: least distance of two scores, above 0.
+        documents: number of documents, at least 1.
+        highest_label: at least 0.
+    """
+    # `real` checks a single number: this applies it to each.
     checked = np.vectorize(real, otypes=[np.float64])
     arrays = np.broadcast_arrays(
         checked("sigma", sigma, above=True),

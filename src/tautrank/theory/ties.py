@@ -74,6 +74,7 @@ class Smoothed(NamedTuple):
         matters.
         """
         without_shift = self.expected - self.worst
+        # A smaller bias is rounding; `where` leaves the NaN of `out` there.
         matters = np.abs(without_shift) > 1e-12
         shares = np.full_like(self.bias, np.nan)
         return np.divide(self.bias, without_shift, out=shares, where=matters)
@@ -237,9 +238,11 @@ def _groups_of_ties(scores: F64, query: I64) -> Iterator[tuple[int, int]]:
         scores: sorted inside each query, so that equal scores are neighbours.
         query: the query of each document.
     """
+    # The first document has none before it: NaN differs from every score, and -1 from every query.
     has_new_score = np.diff(scores, prepend=np.nan) != 0
     is_in_new_query = np.diff(query, prepend=-1) != 0
     starts = np.flatnonzero(has_new_score | is_in_new_query).tolist()
+    # Each group ends where the next one begins, the last one at the end.
     return pairwise([*starts, scores.size])
 
 
@@ -259,17 +262,22 @@ def _tied_discounts(labels: F64, discounts: F64, mu: float) -> F64:
     """
     from scipy.special import ndtr
 
+    # Values of the noise on an even grid, and how much each counts in the mean over t.
     noise = np.arange(-_REACH, _REACH + _STEP, _STEP)
     density = np.exp(-0.5 * noise**2)
     expected_discounts = np.empty(labels.size)
     for label in np.unique(labels):
         has_label = labels == label
+        # Documents with the same label have the same discount: one of them stands for all, and the
+        # labels of the others are its rivals.
         rest_of_tie = np.delete(labels, np.argmax(has_label))
         # A row per place in the tie, a column per value of the document's noise.
         chance_of_place = np.zeros((labels.size, noise.size))
         chance_of_place[0] = 1.0
         for rival_label in rest_of_tie:
+            # ndtr is Phi, the normal distribution function.
             chance_above = ndtr(-noise - mu * (rival_label - label))
+            # A rival above moves the document one place down, one below leaves it where it is.
             moved_down = chance_of_place[:-1] * chance_above
             chance_of_place *= 1.0 - chance_above
             chance_of_place[1:] += moved_down
@@ -381,8 +389,11 @@ def flipped_pairs(scores: F64, lists: Lists, noise: Noise) -> F64:
     # Best score first; of equal scores the lower label first, which is the worst order.
     worst_order = np.lexsort((lists.labels, -scores, lists.query))
     labels = lists.labels[worst_order]
+    # `flip_sums` adds up weight times the chance that noise reverses a pair, and wants the documents
+    # in their order of rank.
     lists_in_order = dataclasses.replace(lists, labels=labels)
 
+    # A weight of True is 1, of False 0: pairs with equal labels do not count.
     def have_different_labels(i: I64, j: I64) -> Bools:
         return np.asarray(labels[i] != labels[j])
 
@@ -404,6 +415,7 @@ def _find_turning_point(condition: Callable[[F64], Bools], n_queries: int) -> _T
             all numbers below some limit of the query, and for none above.
         n_queries: number of queries.
     """
+    # Each round halves the interval (on a scale of logarithms) in which the number lies.
     low = np.full(n_queries, _TINY)
     high = np.full(n_queries, _HUGE)
     for _ in range(_HALVINGS):
