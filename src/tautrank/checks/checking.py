@@ -109,7 +109,7 @@ class Check(ABC):
     kind: ClassVar[str]
 
     def outcome(self, loss: Loss, scores: F64, lists: Lists) -> Outcome:
-        """Check a loss at given scores.
+        """Check a loss at given scores, and return whether the check applies and holds.
 
         Args:
             loss: any loss.
@@ -142,8 +142,11 @@ class Check(ABC):
         """Return the outcome for a loss and lists to which the check applies."""
 
     def rank(self, outcome: Outcome) -> tuple[int, float]:
-        """Return the place of an outcome among those of several scorings, the worst first."""
+        """Return a sort key for the outcomes of this check at several scorings, the worst first: by
+        status, then by the margin of a theorem or the number that was measured.
+        """
         statuses = (BROKEN, REFUTED, HOLDS, MEASURED, DOES_NOT_APPLY)
+        # Smaller is worse; laws have no number (NaN) and go last.
         number = self._worst_first(outcome)
         return statuses.index(outcome.status), math.inf if math.isnan(number) else number
 
@@ -189,6 +192,8 @@ class Theorem(Check):
     kind = "theorem"
 
     def _examined(self, loss: Loss, scores: F64, lists: Lists) -> Outcome:
+        # The margin is below 0 where the theorem fails. A statement with a known flaw is refuted then;
+        # any other is proven, so the loss is broken. A NaN counts as failure.
         margin, detail = self.examine(loss, scores, lists)
         if margin >= -_ROUNDING:
             status = HOLDS
@@ -229,11 +234,18 @@ CHECKS: dict[str, Check] = {}
 def _entered(
     kind: type[Check], name: str, statement: str, options: dict[str, Any]
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that enters a function into `CHECKS`, with its docstring as statement
-    unless another is given.
+    """Return a decorator that makes a check of a function, enters it into `CHECKS` (all checks by
+    name), and returns the function as it was.
+
+    Args:
+        kind: class of the check: `Law`, `Theorem` or `Measurement`.
+        name: name of the check.
+        statement: what it states, in a sentence; empty for the function's docstring.
+        options: further arguments of the class.
     """
 
     def enter(examine: Callable[..., Any]) -> Callable[..., Any]:
+        # A docstring may have several lines; the statement is one.
         sentence = statement or " ".join((examine.__doc__ or "").split())
         CHECKS[name] = kind(name=name, statement=sentence, examine=examine, **options)
         return examine

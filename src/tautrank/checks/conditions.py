@@ -73,6 +73,7 @@ def labels_end_before(loss: Loss, label: float) -> str | None:
     >>> labels_end_before(loss("lambdarank", gain=(0, 1)), 4.0)
     'its labels end at 1, and these lists have a label of 4'
     """
+    # A loss or its metric may have a gain table, a tuple by label, and a metric a highest label.
     metric = getattr(loss, "metric", None)
     highest = getattr(metric, "max_label", math.inf)
     for gain in (getattr(loss, "gain", None), getattr(metric, "gain", None)):
@@ -90,13 +91,17 @@ def not_softrank(loss: Any, scores: F64, lists: Lists) -> str | None:
 
 
 def not_smoothed_ranking(loss: Any, scores: F64, lists: Lists) -> str | None:
-    """Condition of a check about a metric of the ranking that is smoothed by noise."""
+    """Return why a check about a metric of the ranking that is smoothed by noise does not apply to a
+    loss and lists; None where it applies.
+    """
+    # sees_scores: the loss adds no noise of training to the scores, besides its own.
     is_smoothed = isinstance(loss, SmoothedLoss)
     if not is_smoothed or not sees_scores(loss):
         return "it is about stochasticrank and reinforce without noise"
     reason = nothing_relevant(loss, scores, lists)
     if reason is not None:
         return reason
+    # A metric of the ranking alone does not change when all scores are shifted.
     if loss.ignores_shifts and isinstance(loss.metric, Metric):
         return None
     return "it is about the metrics of a ranking"
@@ -125,12 +130,15 @@ def not_listnet(loss: Loss, scores: F64, lists: Lists) -> str | None:
 
 
 def not_binary_listnet(loss: Any, scores: F64, lists: Lists) -> str | None:
-    """Condition of a check about ListNet with the linear target and binary labels."""
+    """Return why a check about ListNet with the linear target and binary labels does not apply to a
+    loss and lists; None where it applies.
+    """
     reason = not_listnet(loss, scores, lists)
     if reason is not None:
         return reason
     if loss.target != "linear":
         return "it is about the linear target"
+    # Binary labels: at most one value besides 0.
     labels_above_0 = np.unique(lists.labels[lists.labels > 0])
     if labels_above_0.size > 1:
         return "it is about binary labels"
@@ -145,7 +153,9 @@ def not_softmax(loss: Loss, scores: F64, lists: Lists) -> str | None:
 
 
 def not_softmax_of_floats(loss: Loss, scores: F64, lists: Lists) -> str | None:
-    """Condition of a check about probabilities, all of which must be floats above 0."""
+    """Return why a check about the softmax probabilities of scores, all of which must be floats
+    above 0, does not apply to a loss and lists; None where it applies.
+    """
     reason = not_softmax(loss, scores, lists)
     if reason is not None:
         return reason
@@ -156,7 +166,10 @@ def not_softmax_of_floats(loss: Loss, scores: F64, lists: Lists) -> str | None:
 
 
 def not_lambdaloss(loss: Any, scores: F64, lists: Lists) -> str | None:
-    """Condition of the check of a LambdaLoss and its constants."""
+    """Return why the check that a LambdaLoss plus its constants bounds a cost does not apply to a
+    loss and lists; None where it applies.
+    """
+    # Each helper returns a reason or None.
     reason = not_about_lambdaloss(loss, scores, lists) or nothing_relevant(loss, scores, lists)
     if reason is None and isinstance(loss, NDCGLoss1):
         reason = _discount_below_reciprocal(loss, lists)
@@ -164,7 +177,10 @@ def not_lambdaloss(loss: Any, scores: F64, lists: Lists) -> str | None:
 
 
 def not_ndcg_cost(loss: Any, scores: F64, lists: Lists) -> str | None:
-    """Condition of the check of a LambdaLoss without constants."""
+    """Return why the check that a LambdaLoss without constants bounds 1 - NDCG does not apply to a
+    loss and lists; None where it applies.
+    """
+    # Each helper returns a reason or None.
     reason = not_about_ndcg_cost(loss, scores, lists) or nothing_relevant(loss, scores, lists)
     if reason is None and isinstance(loss, NDCGLoss2):
         reason = _steps_of_discount_grow(loss, lists)
@@ -217,13 +233,17 @@ def need_not_descend(loss: Loss, scores: F64, lists: Lists) -> str | None:
 
 
 def not_scaled_as_metric(loss: Loss, scores: F64, lists: Lists) -> str | None:
-    """Condition of a check about losses whose value has the scale of a metric."""
+    """Return why a check about losses whose value has the scale of a metric does not apply to a loss
+    and lists; None where it applies.
+    """
+    # sees_scores: the loss adds no noise to the scores.
     if not sees_scores(loss):
         return "it is about losses without noise"
     if isinstance(loss, LambdaLoss):
         is_of_paper = loss.norm is None and not loss._draws_rankings
         if not is_of_paper:
             return "it is about the hard assignment without norm"
+    # `surrogate` reads a loss on the scale of its metric, and refuses those that have none.
     try:
         theory.surrogate(loss)
     except OptionError:
@@ -232,11 +252,14 @@ def not_scaled_as_metric(loss: Loss, scores: F64, lists: Lists) -> str | None:
 
 
 def no_two_halves(loss: Loss, scores: F64, lists: Lists) -> str | None:
-    """Condition of a check that chooses by one half of the queries and measures on the other."""
+    """Return why a check that chooses scores by one half of the queries and measures them on the
+    other does not apply to a loss and lists; None where it applies.
+    """
     reason = not_scaled_as_metric(loss, scores, lists)
     if reason is not None:
         return reason
     is_relevant = has_relevant(lists)
+    # The halves are the queries with even and with odd numbers.
     if is_relevant[::2].any() and is_relevant[1::2].any():
         return None
     return "one half of the queries has no relevant document"
@@ -255,7 +278,9 @@ def have_no_ties(scores: F64, lists: Lists) -> Bools:
 
 
 def not_full_softrank(loss: Any, scores: F64, lists: Lists) -> str | None:
-    """Condition of a check of Theorem 2, which is about full lists."""
+    """Return why a check of Theorem 2 on SoftRank, which is about full lists (no cutoff ``k``), does
+    not apply to a loss and lists; None where it applies.
+    """
     reason = not_softrank(loss, scores, lists)
     if reason is not None:
         return reason

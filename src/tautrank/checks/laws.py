@@ -115,6 +115,8 @@ def _no_large_labels(loss: Loss, scores: F64, lists: Lists) -> str | None:
 @law("runs")
 def _runs(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """the loss returns a gradient, a hessian and a value for ordinary lists"""
+    # `results` gives gradient, hessian and value by name: values are one per query, the others one
+    # per document.
     for name, values in results(_bind(loss, lists), scores).items():
         expected = lists.sizes.shape if name == "value" else scores.shape
         if np.shape(values) != expected:
@@ -161,6 +163,7 @@ def _choose_places(lists: Lists) -> list[int]:
     """Return the positions inside a list at which a loss is differentiated, counted from 0: all of
     them in short lists, otherwise some that are evenly spaced.
     """
+    # Many positions would take too long; as whole numbers some may coincide, hence the set.
     n_places = min(lists.longest, _MOST_PLACES)
     places = np.linspace(0, lists.longest - 1, n_places).astype(int)
     return sorted(set(places.tolist()))
@@ -176,7 +179,7 @@ def _differ(gradient: Floats, slopes: F64, rounding: F64 | float = 0.0) -> Bools
         rounding: error of the slopes by rounding.
     """
     tolerance = np.maximum(1e-8, rounding) + 1e-6 * np.abs(slopes)
-    # NaN differs from everything.
+    # Not `>`: a NaN is never within the tolerance, so it differs from everything.
     return ~(np.abs(gradient - slopes) <= tolerance)
 
 
@@ -217,7 +220,10 @@ class _Slopes(NamedTuple):
         return slopes_at_kinks(self.function, self.scores, self.lists.offsets, self.places)
 
     def rounding(self, width: float) -> F64:
-        """Return how exact a slope is, with a step of some width."""
+        """Return, for each document, the error that rounding leaves in a slope that was measured by
+        moving its score by a width: the last digits of the query's value, divided by the width.
+        """
+        # The function of the scores has one value per query.
         values = np.abs(self.function(self.scores))
         relative_error = 10.0 * np.finfo(np.float64).eps / width
         return relative_error * values[self.lists.query]
@@ -228,6 +234,8 @@ def _frozen(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """with its weights, targets and noise held fixed at some scores, the loss has its own value
     there
     """
+    # The step is 2 on both sides: the same random numbers. `frozen` holds weights, targets and noise
+    # of the scores fixed.
     objective = _bind(loss, lists)
     held: Results = {"value": objective.frozen(scores, 2).values(scores)}
     yield from _describe_differences(held, {"value": objective.values(scores, 2)}, lists)
@@ -238,6 +246,7 @@ def _finite(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """gradients, hessians and values are finite, no hessian is below 0, also at scores a million
     times as large
     """
+    # `not_finite` yields a sentence for each of gradient, hessian and value that is wrong.
     objective = _bind(loss, lists)
     yield from not_finite(results(objective, scores))
     for sentence in not_finite(results(objective, 1e6 * scores)):
@@ -254,7 +263,7 @@ def _curved(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 @law("no-relevant", on="both")
 def _no_relevant(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """a query without a relevant document has value 0, gradient 0 and hessian 0"""
-    # Every other query loses its labels.
+    # Every query with an even number loses its labels.
     labels = np.where(lists.query % 2 == 0, 0.0, lists.labels)
     changed_lists = Lists.of(labels, lists.offsets)
     is_irrelevant_query = ~has_relevant(changed_lists)
@@ -271,7 +280,8 @@ def _no_relevant(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 @law("independent")
 def _independent(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """a query does not depend on the other queries"""
-    # The third list is put among lists with different scores and labels.
+    # The third list (offsets 2 to 3) is put among lists with different scores and labels; the
+    # synthetic lists have the same sizes for every seed.
     documents = slice(lists.offsets[2], lists.offsets[3])
     other_scores, other_lists = synthetic_lists(seed=1)
     other_labels = float_labels(other_lists).copy()
@@ -279,12 +289,15 @@ def _independent(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     other_labels[documents] = lists.labels[documents]
 
     def results_of_third_list(scores: F64, labels: Floats) -> Results:
+        """Take scores and labels of all lists, and return the loss's gradient, hessian and value of
+        the third list alone.
+        """
         objective = _bind(loss, Lists.of(labels, lists.offsets))
         of_all_lists = results(objective, scores)
         return {
             "gradient": of_all_lists["gradient"][documents],
             "hessian": of_all_lists["hessian"][documents],
-            "value": of_all_lists["value"][2:3],
+            "value": of_all_lists["value"][2:3],  # of the third query, as an array
         }
 
     beside_others = results_of_third_list(other_scores, other_labels)
@@ -298,10 +311,13 @@ def _independent(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 @law("order", unless=_places_matter, on="both")
 def _order(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """the order in which documents are given does not matter, ties included"""
+    # Random numbers belong to places, so the loss is taken without them, and documents are shuffled
+    # inside their queries.
     subject = _without_chance(loss)
     by_chance = np.random.default_rng(5).random(scores.size)
     order = np.lexsort((by_chance, lists.query))
     plain = _sorted_results(subject, scores, lists)
+    # Sorted, the results should be the same up to rounding.
     moved_lists = Lists.of(lists.labels[order], lists.offsets)
     moved = _sorted_results(subject, scores[order], moved_lists)
     atol = 1e-12 * _size(plain)
@@ -330,8 +346,10 @@ def _shift(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """adding a constant to the scores of a query changes nothing"""
     # Scores are rounded to multiples of 2^-20: a float64 then holds the sum with a shift exactly.
     rounded_scores = np.round(scores * 2.0**20) / 2.0**20
+    # One constant for the queries with an even number, another one for the rest.
     shift = np.where(lists.query % 2 == 0, 4.0, -2.0)
     objective = _bind(loss, lists)
+    # Both at step 1: a random loss draws the same numbers.
     moved = results(objective, rounded_scores + shift, 1)
     plain = results(objective, rounded_scores, 1)
     atol = 1e-12 * _size(plain)
@@ -355,10 +373,12 @@ def _zero_sum(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 def _threads(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """the results have the same bits for any number of threads, in float32 and in float64"""
     for kind, n_threads in itertools.product(_KINDS, (2, 3)):
+        # Small lists would all go to one thread: small_shares lets several threads share them.
         with small_shares():
             several = _bind(loss, lists, n_jobs=n_threads)
         assert len(several._ranges) > 1, "nothing is shared out"
         one = _bind(loss, lists, n_jobs=1)
+        # Both at step 4: a random loss draws the same numbers.
         of_several = results(several, scores.astype(kind), 4)
         of_one = results(one, scores.astype(kind), 4)
         for name in _with_different_bits(of_several, of_one):
@@ -368,11 +388,16 @@ def _threads(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 @law("repeat")
 def _repeat(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """the results have the same bits again, after other calls and in another process"""
+    # `results` gives gradient, hessian and value at a training step, which seeds random numbers.
     objective = _bind(loss, lists)
-    first = results(objective, scores, 5)
-    objective.gradients(scores[::-1].copy(), 6)
-    for name in _with_different_bits(results(objective, scores, 5), first):
+    step = 5
+    first = results(objective, scores, step)
+    # A call with other scores and another step in between must leave no trace.
+    reversed_scores = scores[::-1].copy()
+    objective.gradients(reversed_scores, step + 1)
+    for name in _with_different_bits(results(objective, scores, step), first):
         yield f"another {name} after another call"
+    # Another process gets a pickled copy.
     try:
         copy = pickle.loads(pickle.dumps(objective))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -381,13 +406,14 @@ def _repeat(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
             " of a module"
         )
         return
-    for name in _with_different_bits(results(copy, scores, 5), first):
+    for name in _with_different_bits(results(copy, scores, step), first):
         yield f"another {name} after it was pickled"
 
 
 @law("seed")
 def _seed_and_step(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """step and seed matter if the loss says that it is random, and only then"""
+    # With options by which its random numbers, if it has any, show on these small lists.
     subject = _with_visible_chance(loss)
 
     def gradient(seed: int, step: int) -> Floats:
@@ -395,6 +421,7 @@ def _seed_and_step(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 
     first = gradient(7, 0)
     for changed, second in (("step", gradient(7, 1)), ("seed", gradient(8, 0))):
+        # The bits are compared: a loss without random numbers gives the very same ones.
         is_different = first.tobytes() != second.tobytes()
         if is_different != subject.is_random:
             claim = "random" if subject.is_random else "not random"
@@ -419,6 +446,7 @@ def _with_visible_chance(loss: Loss) -> Loss:
 def _float32(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """float32 scores give float32 results near the float64 ones"""
     objective = _bind(loss, lists)
+    # Gradient and hessian by name, for the same scores in either type.
     narrow = _gradients(objective, scores.astype(np.float32))
     wide = _gradients(objective, scores)
     for name in narrow:
@@ -434,10 +462,11 @@ def _float32(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 @law("weights")
 def _weights(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """the weight of a query scales its value, gradient and hessian"""
-    weights = np.array([2.0, 1.0, 0.0, 1.0, 1.0, 0.5])
+    weights = np.array([2.0, 1.0, 0.0, 1.0, 1.0, 0.5])  # of the six synthetic queries
     weighted = results(loss.bind(lists, weights=weights, seed=_SEED), scores)
     expected: Results = {}
     for name, values in results(_bind(loss, lists), scores).items():
+        # Values are one per query, gradients and hessians one per document.
         factors = weights if name == "value" else weights[lists.query]
         expected[name] = factors * values
     sentence = "weight times the result without weights"
@@ -447,6 +476,7 @@ def _weights(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 @law("extremes")
 def _extremes(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """results are finite, in float32 as in float64: scores 1e6 apart, ties, single documents"""
+    # _EXTREMES are lists by their descriptions; _KINDS are float32 and float64.
     for (title, extreme), kind in itertools.product(_EXTREMES.items(), _KINDS):
         for sentence in _describe_errors_at_extreme(loss, extreme, kind):
             yield f"{title}, {kind}: {sentence}"
@@ -468,6 +498,7 @@ def _describe_errors_at_extreme(
     objective = loss.bind(lists)
     of_list = results(objective, scores)
     yield from not_finite(of_list)
+    # Only gradient and hessian are left to be compared with float64 below.
     value = of_list.pop("value")[0]
     has_effect = value != 0 or of_list["gradient"].any()
     if has_effect and not any(extreme.labels):
@@ -498,6 +529,8 @@ def _large_labels(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
             of_list = results(subject.bind(large), np.zeros(3))
             for sentence in not_finite(of_list):
                 yield f"next to a label of {label} {sentence}"
+        # Of the last subject, and of the document in the middle, which has the label. Its score
+        # rises when the gradient is below 0, since training goes down the gradient.
         slope = of_list["gradient"][1]
         if not slope < 0:
             yield (
@@ -508,7 +541,9 @@ def _large_labels(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 
 @law("long-list", f"a list of {_LONG:,} documents gives finite results and needs no square memory")
 def _long_list(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
-    _gradients_of_long_list(loss, _LONG_TRIAL)  # may compile
+    # A shorter list tells whether the long one would take too long. Its first run may compile, so
+    # the second one is timed; the time grows at most with the square of the length.
+    _gradients_of_long_list(loss, _LONG_TRIAL)
     started = time.perf_counter()
     _gradients_of_long_list(loss, _LONG_TRIAL)
     seconds_of_trial = time.perf_counter() - started
@@ -521,6 +556,8 @@ def _long_list(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     gradient = long_results["gradient"]
     if not gradient.any():
         yield "the gradient is 0 everywhere"
+    # Sums of float32 numbers are rounded in units of the sum of their sizes. _no_zero_sum returns
+    # why the gradient of a loss need not add up to 0, or None.
     total = float(gradient.sum(dtype=np.float64))
     size = float(np.abs(gradient).sum(dtype=np.float64))
     is_zero = abs(total) < 1e-3 * size
@@ -529,7 +566,9 @@ def _long_list(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 
 
 def _gradients_of_long_list(loss: Loss, n_documents: int) -> Results:
-    """Return gradient and hessian for a list with few relevant documents, in float32."""
+    """Return gradient and hessian of a loss for one list of some length with random float32 scores,
+    of which one document in ten is relevant.
+    """
     rng = np.random.default_rng(0)
     labels = rng.choice(5, n_documents, p=[0.9, 0.05, 0.03, 0.01, 0.01])
     scores = rng.normal(size=n_documents).astype(np.float32)
@@ -539,6 +578,7 @@ def _gradients_of_long_list(loss: Loss, n_documents: int) -> Results:
 @law("text", unless=_not_registered)
 def _text(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """what the loss prints is read back as the same loss"""
+    # The registry makes a loss from its text, and equal losses must have equal hashes.
     back = REGISTRY.make(str(loss))
     if back != loss or hash(back) != hash(loss):
         yield f"{loss} is read back as {back}"
@@ -573,7 +613,8 @@ def results(objective: Objective, scores: Floats, step: int = 0) -> Results:
 
 
 def not_finite(of_lists: Results) -> Iterator[str]:
-    """Yield which results are not finite, and whether a hessian is below 0.
+    """Take the gradient, hessian and value of a loss by name, and yield a sentence for each that
+    has a number that is not finite, and one if a hessian is below 0.
 
     >>> list(not_finite({"gradient": np.array([1.0, np.nan]), "hessian": np.ones(2)}))
     ['a gradient is nan']

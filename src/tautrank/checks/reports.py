@@ -101,7 +101,8 @@ class LossReport:
 
 
 def _counted(n: int, noun: str, verbs: tuple[str, str] = ("", "")) -> str:
-    """Return how many there are, with the verb for one or for several; nothing for none.
+    """Take a number, a noun and a verb, and return them in words (with the first verb for one, the
+    second for several); an empty text for the number 0.
 
     >>> _counted(2, "law", ("holds", "hold")), _counted(0, "law")
     ('2 laws hold', '')
@@ -114,7 +115,10 @@ def _counted(n: int, noun: str, verbs: tuple[str, str] = ("", "")) -> str:
 
 
 def _plain_outcome(outcome: Outcome) -> dict[str, Any]:
-    """Return an outcome as plain values, with what its check says."""
+    """Return the outcome of a check as a dictionary of plain values, together with what the check
+    states; a number that is not finite is None.
+    """
+    # Only theorems come from a paper and may have a known flaw.
     check = CHECKS[outcome.check]
     paper = check.paper if isinstance(check, Theorem) else ""
     flaw = check.flaw if isinstance(check, Theorem) else ""
@@ -254,11 +258,17 @@ def _scored_data(
 
 
 def _worst_outcome(check: Check, loss: Loss, data: _ScoredData) -> Outcome:
-    """Return the worst outcome over the lists that a check is for."""
+    """Run a check of a loss on all lists that it is for, and return the worst of the outcomes.
+
+    ``check.on`` is "data", "synthetic" or "both"; a check with ``once`` needs only the first of the
+    scorings. ``check.rank`` sorts the worst outcome first; of equals the first one counts.
+    """
     outcomes = []
     if check.on != "data":
         # Small lists make the better counterexample, so theirs comes first.
-        outcomes.append(check.outcome(loss, *synthetic_lists())._replace(queries=0))
+        # Outcomes count the queries of the data: of synthetic lists none.
+        on_synthetic = check.outcome(loss, *synthetic_lists())
+        outcomes.append(on_synthetic._replace(queries=0))
     if check.on != "synthetic":
         for scores in data.scorings[:1] if check.once else data.scorings:
             outcomes.append(check.outcome(loss, scores, data.lists))

@@ -16,7 +16,8 @@ _SHORT = 200
 
 
 def some_lists(scores: F64, lists: Lists, documents: int = 2000) -> tuple[F64, Lists]:
-    """Take queries at regular distances, for checks that look at many scores.
+    """Return the scores and the lists of some queries at regular distances, with about as many
+    documents as asked for; checks that take long look at these alone.
 
     Args:
         scores: one per document.
@@ -28,6 +29,7 @@ def some_lists(scores: F64, lists: Lists, documents: int = 2000) -> tuple[F64, L
     >>> scores, lists.offsets
     (array([0., 1., 4., 5.]), array([0, 2, 4]))
     """
+    # Every stride-th query; -(-a // b) is a / b rounded up.
     stride = max(1, -(-scores.size // documents))
     return only_queries(scores, lists, np.arange(lists.sizes.size) % stride == 0)
 
@@ -43,7 +45,7 @@ def short_lists(scores: F64, lists: Lists) -> tuple[F64, Lists]:
 
 
 def only_queries(scores: F64, lists: Lists, queries: Bools) -> tuple[F64, Lists]:
-    """Return the scores and the lists of some queries.
+    """Take scores and lists, and return those of the chosen queries alone, in the same order.
 
     Args:
         scores: one per document.
@@ -54,6 +56,7 @@ def only_queries(scores: F64, lists: Lists, queries: Bools) -> tuple[F64, Lists]
     >>> only_queries(np.array([5.0, 6.0, 7.0]), two, np.array([False, True]))[0]
     array([7.])
     """
+    # Whether to take each document.
     rows = np.repeat(queries, lists.sizes)
     offsets = offsets_from_sizes(lists.sizes[queries])
     return scores[rows], Lists.of(lists.labels[rows], offsets)
@@ -76,14 +79,15 @@ def synthetic_lists(seed: int = 0) -> tuple[F64, Lists]:
     rng = np.random.default_rng(seed)
     offsets = offsets_from_sizes(np.array([5, 1, 12, 3, 0, 8]))
     labels = rng.integers(0, 5, offsets[-1]).astype(np.float64)
-    labels[offsets[3] : offsets[4]] = 0.0
-    labels[offsets[1]] = 2.0
+    labels[offsets[3] : offsets[4]] = 0.0  # the fourth list has no relevant document
+    labels[offsets[1]] = 2.0  # the single document of the second one is relevant
     scores = rng.integers(-12, 12, offsets[-1]) / 8.0
     return scores, Lists.of(labels, offsets)
 
 
 def scorings_with_ties(scores: F64) -> tuple[F64, F64]:
-    """Return scores as whole numbers of standard deviations, many of them tied, and equal scores.
+    """Take scores and return two scorings with ties: the scores rounded to whole numbers of their
+    standard deviation, and a score of 0 for every document.
 
     >>> scorings_with_ties(np.array([0.0, 1.0, 5.0]))
     (array([0., 0., 2.]), array([0., 0., 0.]))

@@ -59,6 +59,8 @@ _STOCHASTIC = "Ustimenko and Prokhorenkova, StochasticRank, ICML 2020"
 )
 def _proven_lipschitz(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     """the loss, with its weights held fixed, is nowhere steeper than the constant proven for it"""
+    # The steepest slope of each query in three random scorings (seed 0) and the worst cases, at two
+    # scales of the scores.
     steepest = measured_constant(loss, lists, 3, 0, (30.0, 3e4))
     proven = proven_constant(loss, lists)
     # The margin is relative to the constant; slopes below 1e-6 are rounding.
@@ -74,6 +76,8 @@ def _proven_lipschitz(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str
 def _m_step(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     """with its weights held fixed, the loss falls along its derivative and never rises"""
     trace = theory.majorise_minimise(loss, scores, lists, iterations=2, steps=2)
+    # `frozen` is the loss of each query before and after each step of an M-step (axis 1), with the
+    # weights held fixed. A margin below 0 says that it rose.
     rise = float(np.diff(trace.frozen, axis=1).max(initial=0.0))
     return -rise, f"the largest rise in a step is {rise:.2g}"
 
@@ -85,6 +89,7 @@ def _describe_smallest_gap(bound: theory.Bound) -> tuple[float, str]:
     """Return by how much an inequality ``upper >= lower`` holds at least (below 0 where it fails),
     and a sentence about the query with the smallest gap between its two sides.
     """
+    # The gap of each query, in units that suit large and small values; NaN for skipped queries.
     relative_gaps = bound.gap / (1.0 + np.abs(bound.lower))
     query = int(np.nanargmin(relative_gaps))
     gap = bound.gap[query]
@@ -116,6 +121,7 @@ def _compare_with_paper_constant(loss: Loss, scores: F64, lists: Lists) -> tuple
     The scores are not used: the search for steep slopes chooses its own.
     """
     is_relevant_query = has_relevant(lists)
+    # From five random scorings per scale with seed 0, and the worst cases.
     steepest = measured_constant(loss, lists, 5, 0)[is_relevant_query]
     stated = paper_constant(loss, lists)[is_relevant_query]
     nearest = int(np.argmax(steepest - stated))
@@ -149,7 +155,7 @@ def _generalisation(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     random_scores = np.random.default_rng(0).random(lists.n_documents)
     all_values = loss.bind(lists).values(random_scores)
     values = all_values[has_relevant(lists)]
-    difference = float(np.ptp(values))
+    difference = float(np.ptp(values))  # the largest less the smallest
 
     # How far the loss of unseen queries may lie above that of these, for trees of _LEAVES leaves.
     covering_of_trees = functools.partial(theory.log_box_covering, dimensions=_LEAVES)
@@ -173,6 +179,7 @@ def _hessian(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     is below 1
     """
     epsilon = conditions.EPSILON
+    # Both are one per query, NaN for one without documents; the gap is 1 less the spectral radius.
     eigenvalue = float(np.nanmin(theory.smallest_eigenvalue(scores, lists.offsets, epsilon)))
     gap = float(np.nanmin(theory.spectral_gap(scores, lists.offsets, epsilon)))
     detail = (
@@ -228,6 +235,7 @@ def _ndcg_cost(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
 @theorem("lambdarank-metric", paper=f"{_LAMBDA_PAPER}, sec. 5.3", unless=conditions.not_lambdarank)
 def _lambdarank_metric(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     """the metric that LambdaRank bounds is at least the cost of NDCG"""
+    # An inequality between the two sides for each query; its gain and discount are those of the loss.
     bound = theory.lambdarank_metric_bound(scores, lists, gain=loss.gain, discount=loss.discount)
     return _describe_smallest_gap(bound)
 
@@ -270,6 +278,8 @@ def _em_descent(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
 def _directness(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     """the best of sixteen scorings by the loss is by the metric at most 2 eps1 + eps2 worse than
     the best by the metric"""
+    # The given scores, and fifteen between chance and the order of the labels. `directness` has the
+    # cost of choosing by the loss; its margin is what Theorem 1 leaves of its guarantee.
     scorings = [scores, *theory.spread_scorings(lists)]
     directness = theory.directness_among(loss, scorings, lists)
     return directness.margin, repr(directness)
@@ -285,6 +295,7 @@ def _directness(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
 )
 def _directness_unseen(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     """the same, chosen by one half of the queries and measured on the other"""
+    # The given scores, and fifteen between chance and the order of the labels.
     scorings = [scores, *theory.spread_scorings(lists)]
     is_seen_query = np.arange(lists.n_queries) % 2 == 0
     seen_lists = only_queries(scores, lists, is_seen_query)[1]
@@ -293,6 +304,7 @@ def _directness_unseen(loss: Loss, scores: F64, lists: Lists) -> tuple[float, st
 
     # Choose by the even queries, measure on the odd ones.
     seen_scorings = [scoring[is_seen_document] for scoring in scorings]
+    # The numbers of the best scoring by the loss and of the best one by its metric.
     best = best_scorings(loss, seen_scorings, seen_lists)
     by_loss = scorings[best.by_loss][~is_seen_document]
     by_metric = scorings[best.by_metric][~is_seen_document]
@@ -324,6 +336,7 @@ def _check_below_sigma_limit(
     distances = least_distances(scores, lists.offsets)
     bounds = []
     for share in _SHARES:
+        # Afterwards sigma is `share` times the limit of every query.
         stretch = loss.sigma / (share * limits_at_distance_1 * distances)
         stretched_scores = scores * stretch[lists.query]
         bound = theory.softrank_ndcg_bound(stretched_scores, lists, loss, version=version)
@@ -335,9 +348,11 @@ def _describe_tightest(bounds: list[theory.Bound]) -> tuple[float, str]:
     """Return the smallest margin of several bounds on ``|NDCG - SoftNDCG|``, and a sentence that
     says how large a share of its bound the difference reaches.
     """
+    # A bound has an upper and a lower side per query (NaN where skipped): the difference is `lower`.
     margin = min(bound.margin for bound in bounds)
     largest_shares = []
     for bound in bounds:
+        # A bound of 0 would divide by 0.
         shares_of_bound = bound.lower / np.maximum(bound.upper, _ROUNDING)
         largest_shares.append(float(np.nanmax(shares_of_bound)))
     largest_share = max(largest_shares)
@@ -388,6 +403,7 @@ def _softrank_sigma_limit(loss: Loss, scores: F64, lists: Lists) -> tuple[float,
     stated_limits = theory.softrank_sigma_limit_as_stated(1.0, n_documents)
 
     # The theorem holds for a list if the bound ends at or above the stated limit.
+    # The margin is by how much, relative to the limit; the limit is infinite for two documents.
     bound_ends = _SIGMA_WHERE_STATED_BOUND_ENDS
     margins = np.minimum(bound_ends / stated_limits - 1.0, 1.0)
     worst = int(np.argmin(margins))
@@ -406,6 +422,7 @@ def _softrank_contests(loss: Loss, scores: F64, lists: Lists) -> tuple[float, st
     """|NDCG - SoftNDCG| is at most the largest step of the discount times the gains of the pairs
     that noise reverses
     """
+    # "Contests" are the pairs of documents whose order noise may reverse.
     bound = theory.softrank_ndcg_bound(scores, lists, loss, version="contests")
     return _describe_tightest([bound])
 
@@ -422,6 +439,7 @@ def _smoothing_worst(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     """with a large mu and a small sigma the smoothed metric is the metric with ties at their
     worst
     """
+    # A margin and a sentence for each of several scorings with ties: the smallest margin counts.
     outcomes = [_compare_with_worst(loss, tied, lists) for tied in scorings_with_ties(scores)]
     return min(outcomes)
 
@@ -445,6 +463,7 @@ def _compare_with_worst(loss: Any, tied_scores: F64, lists: Lists) -> tuple[floa
     sigma = min(float(smoothing.sigma.min()), 1.0)
 
     smoothed = dataclasses.replace(loss, mu=mu, sigma=sigma, samples=4)
+    # The value of the loss is minus the smoothed metric.
     smoothed_metric = -smoothed.bind(lists).values(tied_scores)
     worst_metric = metric(loss.metric, ties="worst", empty="skip")
     difference = smoothed_metric - worst_metric.per_query(tied_scores, lists)
@@ -460,6 +479,7 @@ def _smoothing_expected(loss: Any, scores: F64, lists: Lists) -> tuple[float, st
     """without shift, as sigma falls to 0, the smoothed metric counts ties as their expected
     value
     """
+    # A margin and a sentence for each of several scorings with ties: the smallest margin counts.
     outcomes = [_compare_with_expected(loss, tied, lists) for tied in scorings_with_ties(scores)]
     return min(outcomes)
 
@@ -481,6 +501,7 @@ def _compare_with_expected(loss: Any, tied_scores: F64, lists: Lists) -> tuple[f
 
     smoothed = dataclasses.replace(loss, mu=0.0, sigma=_LITTLE_NOISE, samples=32)
     objective = smoothed.bind(lists)
+    # Each step draws new noise; the value of the loss is minus the smoothed metric.
     differences = []
     for step in range(_STEPS_OF_MEAN):
         smoothed_metric = -objective.values(tied_scores, step)
