@@ -70,11 +70,14 @@ def not_about_listnet(loss: Loss, scores: F64, lists: Lists) -> str | None:
 
 
 def not_about_lambdaloss(loss: Loss, scores: F64, lists: Lists) -> str | None:
-    """Condition of the theorem about a LambdaLoss and its constants.
+    """Return why the theorem that a LambdaLoss plus its constants bounds a cost is not about a loss
+    and lists; None where it is.
 
     >>> not_about_lambdaloss(LambdaRank(norm="lightgbm"), np.zeros(1), Lists.of([1]))
     'it is about losses without norm'
     """
+    # Each helper returns a reason or None. The losses made from NDCG's cost need full lists, without
+    # a cutoff, and a discount of 1 at the first rank.
     reason = not_of_family(loss, (losses.RankNet, *ARP_LOSSES, *NDCG_LOSSES, LambdaRank))
     if reason is None and isinstance(loss, NDCG_LOSSES):
         reason = not_on_full_lists(loss, lists) or discount_not_from_1(loss)
@@ -522,7 +525,7 @@ def _sum_pairs(loss: LambdaLoss, scores: F64, lists: Lists) -> _PairSums:
     if not loss.every_pair:
         return _sum_pairs_of_labels(objective, ranks, lists)
 
-    # The weight of a document is its label or gain (`documents`) times the part `v` of its rank.
+    # The tables hold the parts of the weights. The weight of a document is its label or gain (`documents`) times the part `v` of its rank.
     tables = objective._tables
     cutoff = objective._n_rows
     n_documents_above = np.minimum(ranks, cutoff)

@@ -62,7 +62,8 @@ def not_about_softrank(loss: Any, scores: F64, lists: Lists) -> str | None:
 
 
 def not_about_full_softrank(loss: Any, scores: F64, lists: Lists) -> str | None:
-    """Condition of the theorem as proved and as stated: full lists and the logarithmic discount.
+    """Return why SoftRank's Theorem 2 is not about a loss and lists; None where it is: on full
+    lists, without a cutoff, and with the logarithmic discount.
 
     >>> not_about_full_softrank(SoftRank(k=1), np.zeros(2), Lists.of([1, 0]))
     'it is about full lists: k is 1, the longest list has 2 documents'
@@ -119,8 +120,8 @@ def softrank_bound(
 def softrank_bound_as_stated(
     sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, highest_label: ArrayLike
 ) -> F64:
-    """Return the bound on ``|NDCG - SoftNDCG|`` that the theorem states, without the factor
-    ``(N - 1)/4``.
+    """Return SoftRank's bound on ``|NDCG - SoftNDCG|`` for given sigma, distance of scores, number
+    of documents and highest label, as the theorem states it: without its proof's ``(N - 1)/4``.
 
     Infinity from `softrank_sigma_limit_as_stated` on, where the theorem says nothing. NaN where the
     formula takes the square root of a negative number: with two to five documents, when
@@ -140,8 +141,10 @@ def softrank_bound_as_stated(
     array([0.013, 0.889,   nan,   inf])
     """
     setting = _checked_setting(sigma, delta, documents, highest_label)
+    # The formula of the bound; the factor is (N - 1)/4 in the proof, and 1 in the statement.
     bound = _sum_of_epsilons(setting, factor=np.ones_like(setting.n))
     is_claimed = setting.sigma < softrank_sigma_limit_as_stated(setting.delta, setting.n)
+    # The formula gives infinity where it would take the root of a negative number.
     is_number = np.isfinite(bound)
     return np.where(is_claimed, np.where(is_number, bound, np.nan), np.inf)
 

@@ -102,9 +102,11 @@ class Bound:
 
     @property
     def margin(self) -> float:
-        """The smallest gap, over the queries and the average, in units of ``1 + |lower|``; NaN
-        without queries.
+        """By how much the bound ``upper >= lower`` holds at least, below 0 where it fails: the
+        smallest gap, over the queries and the average, in units of ``1 + |lower|``; NaN without
+        queries.
         """
+        # The gap of a query that the bound is not about is NaN.
         gaps = self.gap / (1.0 + np.abs(self.lower))
         gaps = gaps[~np.isnan(gaps)]
         if gaps.size == 0:
@@ -203,9 +205,12 @@ def document_pairs(offsets: I64) -> Iterator[tuple[I64, I64]]:
     >>> [(i.tolist(), j.tolist()) for i, j in document_pairs(np.array([0, 3, 5]))]
     [([0, 0, 1, 3], [1, 2, 2, 4])]
     """
+    # A document has a pair with each document behind it in its list. `offsets` are the starts of the
+    # lists, and the number of documents at the end.
     n_documents = int(offsets[-1])
     ends = np.repeat(offsets[1:], np.diff(offsets))
     n_behind = ends - np.arange(1, n_documents + 1)
+    # The documents are cut into blocks with about _PAIRS_AT_ONCE pairs each, to limit the memory.
     block = np.cumsum(n_behind) // _PAIRS_AT_ONCE
     starts_of_blocks = np.flatnonzero(np.diff(block)) + 1
     for documents in np.split(np.arange(n_documents), starts_of_blocks):
