@@ -78,12 +78,15 @@ def minus_log(x: float) -> float:
     With ``x = m 2^exponent``, ``log m = 2 artanh(s)`` and ``s = (m - 1)/(m + 1)``, where
     ``artanh(s) = s (1 + q/3 + q^2/5 + ...)`` with ``q = s^2``.
     """
+    # Taken off the bits of a float, those of sqrt(1/2) leave the exponent for which m is between
+    # sqrt(1/2) and sqrt(2), where s is small and few terms suffice.
     bits = np.float64(x).view(np.int64)
     exponent = (bits - _SQRT_HALF_BITS) >> _MANTISSA_BITS
     m = np.int64(bits - (exponent << _MANTISSA_BITS)).view(np.float64)
 
     s = (m - 1.0) / (m + 1.0)
     q = s * s
+    # The series of artanh from its last term inwards (Horner's rule).
     series = 1 / 9 + q * (1 / 11)
     series = 1 / 7 + q * series
     series = 1 / 5 + q * series
@@ -152,7 +155,9 @@ def fill_long_tailed(
     """
     fill_words(out, seed, step, query, stream)
     for place in range(out.shape[0]):
-        i = _U(place)
+        i = _U(place)  # as an unsigned number, an index needs no test for counting from the end
+        # A word w of 32 bits is the uniform number u = (w + 1/2) / 2^32; `_RANGE` is 2^32, so
+        # below / _RANGE is u, and below / above is u / (1 - u).
         below = out[i] + 0.5
         above = _RANGE - below
         minus_log_ratio = minus_log(below / (_RANGE if gumbel else above))

@@ -142,6 +142,7 @@ def fill_gumbel(out: Array, seed: np.uint64, step: int, query: int, stream: int)
     >>> bool((out < 5).all())
     True
     """
+    # The uniform numbers u of the documents are replaced one by one.
     fill_uniform(out, seed, step, query, stream)
     for document in range(out.shape[0]):
         out[document] = -math.log(-math.log(out[document]))
@@ -160,6 +161,7 @@ def fill_normal(out: Array, seed: np.uint64, step: int, query: int, stream: int)
     """
     fill_uniform(out, seed, step, query, stream)
     for pair in range(out.shape[0] // 2):
+        # A point of the plane with this radius and angle has two independent normal coordinates.
         radius = math.sqrt(-2.0 * math.log(out[2 * pair]))
         angle = _TWO_PI * out[2 * pair + 1]
         out[2 * pair] = radius * math.cos(angle)
@@ -195,6 +197,7 @@ def add_noise(
     >>> bool((out == 0).all())
     True
     """
+    # One longer than the longest list: normal numbers come in pairs, also for an odd length.
     noise = np.empty(longest_list(offsets, first, last) + 1)
     for query in range(first, last):
         start = offsets[query]

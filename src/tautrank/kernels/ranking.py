@@ -40,8 +40,8 @@ keep their meaning, because padding relies on it."""
 def rank_queries(
     scores: Array, arrangement: I64, offsets: I64, first: int, last: int, ranks: I32
 ) -> None:
-    """Write the 0-based rank of every document, highest score first, to its place in the
-    arrangement.
+    """Rank the documents of each query by their scores, highest first, and write the 0-based ranks
+    in the order of the arrangement, which also decides between equal scores.
 
     Args:
         scores: one per document.
@@ -52,6 +52,7 @@ def rank_queries(
             ``arrangement[p]``.
     """
     longest = longest_list(offsets, first, last)
+    # Documents are ranked LANES at a time: the arrays are longer, for a vector beyond the end.
     arranged = np.empty(longest + 2 * LANES, scores.dtype)
     counts = np.empty(longest + 2 * LANES, np.int32)
     for query in range(first, last):
@@ -66,7 +67,9 @@ def rank_queries(
 
 @njit(error_model="numpy", inline="always")
 def longest_list(offsets: I64, first: int, last: int) -> int:
-    """Documents of the longest list among the queries ``first`` to ``last``."""
+    """Return the number of documents of the longest list among the queries ``first`` to ``last``
+    (excluded); ``offsets`` says where the documents of each query begin.
+    """
     longest = 0
     for query in range(first, last):
         longest = max(longest, offsets[query + 1] - offsets[query])
@@ -83,9 +86,12 @@ def rank_documents(scores: Array, n: int, ranks: I32) -> None:
         n: how many documents.
         ranks: at least ``n + LANES`` long.
     """
+    # Counting what comes before each document is quadratic: only short lists gain by it.
     if n > COUNT_UP_TO:
         _sort_by_digits(scores, n, ranks)
         return
+    # LANES documents at a time, of which ``lane`` is the first; the two ends of their range make
+    # the order stable.
     for lane in range(0, n, LANES):
         count_before(scores, n, lane, lane, min(lane + LANES, n), ranks)
 
@@ -106,6 +112,7 @@ def count_before(scores: Array, n: int, lane: int, begin: int, end: int, counts:
         counts: receives one number per document, at least ``lane + LANES`` long.
     """
     for p in range(lane, min(lane + LANES, scores.size)):
+        # Documents before p, of which those with the same score come before it.
         equal = np.arange(n) < (p if end > begin else 0)
         counts[p] = np.count_nonzero((scores[:n] > scores[p]) | (equal & (scores[:n] == scores[p])))
 
@@ -122,6 +129,8 @@ def _counted_before(loop: Loop) -> None:
     lane_numbers = loop.constant(list(range(LANES)))
     total = cgutils.alloca_once_value(build, loop.constant([0]))
 
+    # Generates a loop over the documents i from ``first`` up to ``last`` that adds to the total of
+    # each lane whether document i comes before the lane's document.
     def count(first: Any, last: Any, comes_before: Callable[[Any, Any], Any]) -> None:
         with loop.over(first, last) as i:
             score = loop.spread(loop.element(scores, i))
@@ -137,6 +146,8 @@ def _counted_before(loop: Loop) -> None:
     def is_higher_or_equal(score: Any, _: Any) -> Any:
         return build.fcmp_ordered(">=", score, lane_scores)
 
+    # Whether document i comes before the document of each lane: by its score, or with the same
+    # score by its place, counted from ``begin``, where the lanes begin.
     def is_higher_or_equal_and_earlier(score: Any, i: Any) -> Any:
         place = build.trunc(build.sub(i, begin), ir.IntType(32))
         is_earlier = build.icmp_signed("<", loop.spread(place), lane_numbers)

@@ -43,6 +43,7 @@ def balanced_ranges(costs: F64, threads: int) -> list[Range]:
     [(0, 1), (1, 3), (3, 4)]
     """
     total = float(costs.sum())
+    # Shares smaller than `_smallest_share` cost more in waking threads than they save.
     n_shares = min(threads * _SHARES_PER_THREAD, int(total // _smallest_share.get()))
     if threads <= 1 or n_shares <= 1 or costs.size <= 1:
         return [(0, int(costs.size))]
@@ -51,6 +52,7 @@ def balanced_ranges(costs: F64, threads: int) -> list[Range]:
     costs_at_ends = total * np.arange(1, n_shares) / n_shares
     ends = np.searchsorted(np.cumsum(costs), costs_at_ends, side="left") + 1
     inner_cuts = np.minimum(ends, costs.size)
+    # A query that is dearer than a share ends several: equal cuts are taken once.
     cuts = np.unique(np.concatenate(([0], inner_cuts, [costs.size])))
     return [(int(first), int(last)) for first, last in itertools.pairwise(cuts)]
 
@@ -86,6 +88,7 @@ def run(task: Callable[[int, int], None], ranges: Sequence[Range], threads: int)
     >>> squares
     array([0., 1., 4., 9.])
     """
+    # One less: the caller works as well.
     helpers = min(threads, len(ranges)) - 1
     todo = iter(ranges)  # `next` on a list iterator is atomic: each range is taken once
 

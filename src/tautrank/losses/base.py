@@ -134,7 +134,8 @@ class Loss(abc.ABC):
 
     def __str__(self) -> str:
         options = changed_options(self)
-        # The parameters that every loss has come last.
+        # The options that differ from their defaults, as in "ndcg-loss2++(k=5,mu=10)"; those that
+        # every loss has (fields of `Loss`) are taken out and put back, so that they come last.
         for shared in dataclasses.fields(Loss):
             if shared.name in options:
                 options[shared.name] = options.pop(shared.name)
@@ -233,6 +234,7 @@ class TrainingLists:
             propensities = _checked_propensities(propensities, lists)
 
         has_relevant = query_sums(labels > 0, lists.offsets) > 0
+        # Other lists get the weight 0, which makes value and gradient 0 in every loss.
         # Labels with propensities are clicks: a list without a click may still say something.
         are_clicks = propensities is not None
         is_learned_from = has_relevant | are_clicks
@@ -322,6 +324,7 @@ class Objective:
         self.lists = lists
         self.seed = seed
         self.threads = threads
+        # Ranges of queries of about equal cost, which the threads share.
         self._ranges: list[Range] = balanced_ranges(costs, threads)
 
     def gradients(self, scores: ArrayLike, step: int = 0) -> tuple[Floats, Floats]:
@@ -356,6 +359,7 @@ class Objective:
             step: as in `gradients`.
         """
         step = whole("step", step, least=0)
+        # Checked, and in float64; what is frozen belongs to the scores with the loss's noise.
         exact_scores = np.asarray(self.lists.scores(scores), dtype=np.float64)
         return Frozen(self, self._noisy(exact_scores, step), step)
 
@@ -400,11 +404,15 @@ class Objective:
         return self._with_noise(scores, self.loss.strength, step, GUMBEL_STREAM)
 
     def _with_noise(self, scores: Array, size: float, step: int, stream: int) -> Array:
-        """Return the scores plus ``size`` times the noise of a stream, see `add_noise`."""
+        """Return the scores plus ``size`` times random noise, which depends only on the seed, the
+        step, the query, the document and the stream, a number that says what the noise is for.
+        """
+        # Imported here: compiled code is loaded only when it is needed.
         from tautrank.kernels.randomness import add_noise
 
         noisy_scores = np.empty_like(scores)
         seed = np.uint64(self.seed)
+        # `_fill` runs the compiled function over all queries and hands it the array to write to.
         self._fill(add_noise, (scores, self.lists.offsets, size, seed, step, stream), noisy_scores)
         return noisy_scores
 
@@ -460,6 +468,7 @@ class Objective:
         time, on all threads.
         """
 
+        # `_ranges` are the queries in shares of about equal cost, which threads take one by one.
         def fill_range(first: int, last: int) -> None:
             kernel(*arguments, first, last, *results)
 
@@ -488,6 +497,7 @@ class Frozen:
         Args:
             scores: one per document.
         """
+        # `_held`: the scores at which everything else was frozen, which rank the documents.
         objective = self._objective
         exact_scores = np.asarray(objective.lists.scores(scores), dtype=np.float64)
         noisy_scores = objective._noisy(exact_scores, self._step)

@@ -59,6 +59,7 @@ class CrossEncoderLoss(torch.nn.Module):
         if mini_batch_size is not None:
             mini_batch_size = whole("mini_batch_size", mini_batch_size, least=1)
         self.model = model
+        # The loss by its name, as a PyTorch module over lists of scores.
         self.listwise = torch_loss(name, seed=seed, **parameters)
         self.mini_batch_size = mini_batch_size
 
@@ -98,12 +99,15 @@ class CrossEncoderLoss(torch.nn.Module):
         )
 
     def _scores(self, features: dict[str, Any]) -> torch.Tensor:
-        """Return the model's scores of a batch, its tensors brought to the model's device."""
+        """Return the model's scores of a batch of tokenised texts, one number each; the batch's
+        tensors are brought to the model's device first.
+        """
         features_there = {}
         for name, value in features.items():
             is_tensor = isinstance(value, torch.Tensor)
             features_there[name] = value.to(self.model.device) if is_tensor else value
         scores: torch.Tensor = self.model(features_there)["scores"]
+        # From one column, the model's only output, to a flat tensor.
         return scores.reshape(-1)
 
     def get_config_dict(self) -> dict[str, Any]:

@@ -79,6 +79,7 @@ class ListLoss(Loss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        # Raises an error if the user's function `one_list` has other parameters than the loss.
         _parameters_of_one_list(type(self))
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
@@ -86,6 +87,7 @@ class ListLoss(Loss):
             # 5 and 5.0 are the same loss and the same compiled code.
             if should_be_float and not isinstance(value, float):
                 number = real(field.name, value, least=-math.inf)
+                # The dataclass is frozen: an ordinary assignment would be an error.
                 object.__setattr__(self, field.name, number)
 
     def _bind(self, lists: TrainingLists, seed: int, threads: int) -> Objective:
@@ -102,7 +104,9 @@ class _ListObjective(Objective):
         # Most losses compare every pair of documents; the others merely get smaller shares.
         costs = lists.sizes.astype(np.float64) ** 2
         super().__init__(loss, lists, seed, threads, costs)
+        # The user's function is tried out before its compiled code runs for the first time.
         self._was_tried = False
+        # The labels in each float type that scores can have.
         self._labels = {np.dtype(kind): lists.labels.astype(kind) for kind in _PRECISIONS}
 
     def _results(self, scores: Floats, held: Floats, step: int) -> tuple[Floats, Floats, F64]:

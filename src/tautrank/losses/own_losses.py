@@ -54,6 +54,7 @@ def import_losses(source: str) -> list[str]:
     tautrank.errors.OptionError: import: found 'no_such_module'; expected a file that ends in .py,
     or a module that Python can import
     """
+    # `REGISTRY` has the class of each loss by its name; running the code adds to it.
     classes_before = dict(REGISTRY)
     if source.endswith(".py"):
         _run_file(Path(source))
@@ -61,6 +62,7 @@ def import_losses(source: str) -> list[str]:
         _import_module(source)
     new_names = []
     for name, cls in REGISTRY.items():
+        # New, or defined anew under a name that was known.
         if classes_before.get(name) is not cls:
             new_names.append(name)
     return new_names
@@ -91,6 +93,8 @@ def own_losses(losses: Iterable[object]) -> tuple[OwnLoss, ...]:
     """
     losses_by_name: dict[str, OwnLoss] = {}
     for item in losses:
+        # A name with options, as in "lambdarank(k=5)", is looked up without them; names that are
+        # neither a loss nor a metric belong to other tools.
         cls: type[Any] | None
         if isinstance(item, Loss | Metric):
             name, cls = item.name, type(item)
@@ -98,6 +102,7 @@ def own_losses(losses: Iterable[object]) -> tuple[OwnLoss, ...]:
             name = name_of(str(item))
             cls = REGISTRY.get(name) or METRICS.get(name)
         if cls is not None and not is_ours(cls):
+            # Where to import the class, and a hash that shows whether its code is the same there.
             source, code_hash = _locate_class(cls)
             losses_by_name[name] = OwnLoss(name, source, code_hash)
     return tuple(losses_by_name.values())
@@ -112,6 +117,7 @@ def sendable(losses: Iterable[object], needed_by: str = "workers") -> tuple[OwnL
     """
     custom_losses = own_losses(losses)
     for loss in custom_losses:
+        # An empty source: the class is in no file.
         if not loss.source:
             raise OptionError(
                 f"{needed_by}: found the loss '{loss.name}', which was typed into this session,"
@@ -128,6 +134,7 @@ def import_own(losses: Iterable[OwnLoss]) -> None:
         losses: result of `sendable` in the process that sends the work.
     """
     for loss in losses:
+        # Known here already, from the same source and with the same code.
         if loss in own_losses([loss.name]):
             continue
         import_losses(loss.source)
@@ -153,6 +160,7 @@ def _locate_class(cls: type[Any]) -> tuple[str, str]:
     """
     module = cls.__module__
     file = getattr(sys.modules.get(module), "__file__", None)
+    # A random hash equals no other: such a class is never taken for the same as before.
     if file is None or not Path(file).is_file():
         return "", uuid.uuid4().hex
 
@@ -175,6 +183,7 @@ def _run_file(path: Path) -> None:
     name = _FILE_MODULE + re.sub(r"\W", "_", str(path.resolve()))
     spec: Any = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
+    # Registered before it runs, as an import does it, and taken out again if the code stops.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
@@ -201,7 +210,8 @@ def _import_module(name: str) -> None:
         importlib.import_module(name)
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError):
-            # The module itself, or a package that it is in; not an import inside the module.
+            # What was not found is the module itself, or a package that it is in (``a`` of
+            # ``a.b``); not something that the module imports.
             is_name_or_package = f"{name}.".startswith(f"{error.name}.")
             if is_name_or_package:
                 raise unknown from None
@@ -217,7 +227,7 @@ def _describe_line(error: BaseException, path: Path) -> str:
     if isinstance(error, SyntaxError):
         return f", line {error.lineno}"
     line = None
-    # Of several frames in the file the innermost one, which comes last.
+    # Of several calls (frames) in the file the innermost one, which comes last.
     for frame in traceback.extract_tb(error.__traceback__):
         if Path(frame.filename) == path:
             line = frame.lineno

@@ -177,6 +177,7 @@ def gains_over_max_dcg(lists: TrainingLists, gain: Gain, discount: Discount, k: 
     discounted_gains = gains[lists.arrangement] * discounts[ideal_ranks]
     max_dcg = query_sums(discounted_gains, lists.offsets)
 
+    # ``where`` leaves the zeros of ``out`` where a query has no gain, instead of dividing by 0.
     reciprocals = np.divide(1.0, max_dcg, out=np.zeros_like(max_dcg), where=max_dcg > 0)
     return np.asarray(gains * np.repeat(reciprocals, lists.sizes))
 
@@ -330,11 +331,13 @@ class _PairObjective(Objective):
     loss: LambdaLoss
 
     def __init__(self, loss: LambdaLoss, lists: TrainingLists, seed: int, threads: int) -> None:
+        # Rows: the documents of the first k ranks; a pair has at least one of them.
         self._n_rows = lists.longest if loss.k is None else min(loss.k, lists.longest)
         # Pairs, and per document about thirty pairs' worth of ranking and exponentials.
         pairs_per_document = np.minimum(self._n_rows, lists.sizes) + 30.0
         super().__init__(loss, lists, seed, threads, costs=lists.sizes * pairs_per_document)
         self._weights = loss._document_weights(lists)[lists.arrangement]
+        # The loss is in bits: logarithms to the base 2.
         self._scale = lists.weights / math.log(2.0)
 
     @functools.cached_property
@@ -346,11 +349,15 @@ class _PairObjective(Objective):
 
     @functools.cached_property
     def _tables(self) -> _WeightTables:
-        """Document weights, and weights by rank and by distance, in float64."""
+        """The tables that pair weights are made of, in float64: the weight of each document (its
+        gain or label), ``v`` by rank (a discount), and ``gap`` by the distance of two ranks.
+        """
         from tautrank.kernels.ranking import LANES
 
+        # The kernels serve LANES documents at a time and so look beyond the end of a list.
         v, gap = self.loss._rank_weights(self.lists.longest + 2 * LANES)
-        # The kernels look up to two places before distance 0, which weighs nothing itself.
+        # They also look up to two places before distance 0: the zeros are for the distances -2, -1
+        # and 0, which weigh nothing; ``gap[1:]`` are the distances from 1 on.
         padded_gap = np.concatenate((np.zeros(3), gap[1:]))
         return _WeightTables(self._weights, v, padded_gap)
 
@@ -381,6 +388,8 @@ class _PairObjective(Objective):
 
         loss, lists = self.loss, self.lists
         tables = self._tables_in_float32 if scores.dtype == np.float32 else self._tables
+        # The arrangement has the documents of each query from the lowest label to the highest;
+        # ranks and gains are in its order. `_cap`: the upper limit of the difference of two gains.
         ranks = self._ranks(scores)
         return Pairs(
             scores=scores,
@@ -408,12 +417,17 @@ class _PairObjective(Objective):
         from tautrank.losses._pairwise_kernel import pair_gradients
 
         dtype = scores.dtype
-        levels = self._levels.astype(dtype, copy=False) if self._compares_labels else None
+        # The numbers of the labels tell which document of a pair is better, where the difference of
+        # their weights alone does not.
+        levels: Floats | None = None
+        if self._compares_labels:
+            levels = self._levels.astype(dtype, copy=False)
         pairs = self._pairs(scores, step, self._scale * self.loss.sigma)
         ideal = self._ideal_documents(step)
         grad, hess = self._filled_gradients(
             pair_gradients, dtype, pairs, levels, ideal, _REACH[dtype]
         )
+        # XGBoost doubles the hessian, and so halves its steps.
         if self.loss.norm == "xgboost":
             hess *= 2.0
         return grad, hess
@@ -430,6 +444,7 @@ class _PairObjective(Objective):
 
         pairs = self._pairs(held, step, self._scale)
         ideal = self._ideal_documents(step)
+        # ``pairs`` was made from ``held``; the logistic losses are taken at ``scores``.
         return self._filled_values(pair_values, pairs, self._levels, ideal, scores)
 
     @functools.cached_property
@@ -482,6 +497,7 @@ class _PairObjective(Objective):
             return ideal_top.is_ideal
         from tautrank.losses._pairwise_kernel import draw_ties
 
+        # A copy, since the kernel overwrites the entries of the tied documents.
         is_ideal = ideal_top.is_ideal.copy()
         seed = np.uint64(self.seed)
         arguments = (self.lists.offsets, ideal_top.ties, ideal_top.n_places, seed, step)

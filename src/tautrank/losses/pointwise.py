@@ -47,7 +47,9 @@ class _SquaredError(Objective):
         return np.repeat(self.lists.weights, self.lists.sizes)
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
-        """Return gradient and hessian at noisy scores."""
+        """Return gradient and hessian of half the squared error, one number each per document: its
+        weight times ``score - label``, and its weight; the scores include the loss's noise.
+        """
         weights = self._document_weights().astype(scores.dtype)
         errors = scores - self.lists.labels.astype(scores.dtype)
         return weights * errors, weights

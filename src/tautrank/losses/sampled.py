@@ -42,10 +42,13 @@ class SampledLoss(Loss):
     def __post_init__(self) -> None:
         super().__post_init__()
         metric: Any = self.metric
+        # Average precision (MAP) is read here, since `checked_metric` refuses it: it cannot be
+        # optimised directly, but by sampling.
         if str(metric).lower().startswith("map"):
             metric = read_metric(metric)
         if not isinstance(metric, MAP):
             metric = checked_metric(metric)
+        # The dataclass is frozen: an ordinary assignment would be an error.
         object.__setattr__(self, "metric", metric)
         if not self._takes(metric):
             raise OptionError(
@@ -133,6 +136,7 @@ class YetiLoss(SampledLoss):
         from one to the next, or a power of ``decay``.
         """
         weights_to_cutoff = super()._rank_weights(weights)
+        # Beyond the cutoff the weight is 0, to which the last rank falls.
         drops_to_next_rank = -np.diff(weights_to_cutoff, append=0.0)
         if self.decay is None:
             return drops_to_next_rank
@@ -205,6 +209,7 @@ class _SampledObjective(Objective):
         cost_of_ranking = lists.sizes * 40.0 + 100.0 * n_ranks
         costs = loss.samples * cost_of_ranking
         super().__init__(loss, lists, seed, threads, costs)
+        # The arrangement has the documents of each query from the lowest label to the highest.
         self._gains = np.ascontiguousarray(gains[lists.arrangement])
         self._scale = lists.weights_of(gains)
 
@@ -225,7 +230,8 @@ class _SampledObjective(Objective):
         grad, hess, values = self._filled_results(
             policy_gradients, scores.dtype, draws, self._weights
         )
-        # A hessian of at least |gradient| keeps Newton steps at most 1 long.
+        # A hessian that is estimated may be negative; at least |gradient|, it keeps Newton steps at
+        # most 1 long.
         hess = np.maximum(np.abs(hess), np.abs(grad))
         return grad, hess, values
 
@@ -268,7 +274,7 @@ class _SampledObjective(Objective):
             arrangement=self.lists.arrangement,
             values=self._gains,
             offsets=self.lists.offsets,
-            scale=self._scale,
+            scale=self._scale,  # weight of each query; 0 where no document has a gain
             samples=self.loss.samples,
             seed=np.uint64(self.seed),
             step=step,
@@ -283,6 +289,8 @@ def _compute_gains_and_weights(metric: Any, lists: TrainingLists) -> tuple[F64, 
     """
     if not isinstance(metric, MAP):
         return reader_gains(metric, lists)
+    # Relevance is 1 or 0. `_norms` counts the relevant documents of each query, or only as many as
+    # fit above the metric's cutoff; at least 1, which must not divide by 0.
     relevance = metric._document_values(lists.labels)
     n_relevant = np.maximum(metric._norms(relevance, lists.offsets), 1.0)
     gains = relevance / np.repeat(n_relevant, lists.sizes)

@@ -121,6 +121,7 @@ class _SmoothObjective(Objective):
     loss: SmoothNDCG
 
     def __init__(self, loss: SmoothNDCG, lists: TrainingLists, seed: int, threads: int) -> None:
+        # All pairs of documents, each about four times the work of a pair in a pairwise loss.
         costs = 4.0 * lists.sizes.astype(np.float64) ** 2
         super().__init__(loss, lists, seed, threads, costs)
         self._gains = gains_over_max_dcg(lists, loss.gain, "log2", loss.k)
@@ -135,6 +136,7 @@ class _SmoothObjective(Objective):
 
         loss, lists = self.loss, self.lists
         kernel = sorted_gains if isinstance(loss, NeuralNDCG) else approximate_ranks
+        # In place of a hessian the kernels write the sum of the sizes of a gradient's terms.
         grad, sum_of_sizes, values = self._filled_results(
             kernel,
             scores.dtype,
@@ -145,6 +147,7 @@ class _SmoothObjective(Objective):
             loss.temperature,
             self._discounts,
         )
+        # With the scale "plain" every document's hessian is the weight of its query.
         if loss.scale == "plain":
             weights = np.repeat(self._scale, lists.sizes)
             return grad, weights.astype(scores.dtype), values

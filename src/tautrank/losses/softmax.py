@@ -136,6 +136,7 @@ class ListNet(SoftmaxLoss):
         """Return the target of each document before it is normalised: its label ``y`` (linear
         target), or ``e^y`` (softmax target).
         """
+        # Parts: what a label adds, the target of label 0, and the unit that a query counts in.
         if self.target == "softmax":
             return _exponential_targets(lists, np.exp)
         n_queries = lists.sizes.size
@@ -215,6 +216,7 @@ def _exponential_targets(lists: TrainingLists, power: Callable[[F64], F64]) -> T
     labels_below_highest = lists.labels - np.repeat(highest_labels, lists.sizes)
     label_gains = power(labels_below_highest) - np.repeat(base_targets, lists.sizes)
 
+    # What 1 in the units of a query is, compared with the query of the highest label.
     highest_of_all = highest_labels.max(initial=0.0)
     unit = power(highest_labels - highest_of_all)
     return TargetParts(label_gains, base_targets, unit)
@@ -232,6 +234,8 @@ class _SoftmaxObjective(Objective):
         self._base_targets = parts.base_targets
         self._unit = parts.unit
 
+        # The mean over queries of the sum of gains, in the common unit: what a query of clicks is
+        # compared with.
         gains_of_queries = self._unit * query_sums(parts.label_gains, lists.offsets)
         n_queries = max(1, lists.sizes.size)
         self._mean_gain_of_query = float(np.sum(gains_of_queries)) / n_queries
@@ -255,6 +259,7 @@ class _SoftmaxObjective(Objective):
         targets = self._label_gains + np.repeat(base_targets, self.lists.sizes)
 
         target_sums = query_sums(targets, self.lists.offsets)
+        # Queries without targets keep zeros instead of 0/0.
         divisors = np.where(target_sums > 0, target_sums, 1.0)
         normalised_targets = targets / np.repeat(divisors, self.lists.sizes)
         return normalised_targets, target_sums
@@ -271,7 +276,7 @@ class _SoftmaxObjective(Objective):
         codes = {"diagonal": kernel.DIAGONAL, "neumann": kernel.NEUMANN, "exact": kernel.EXACT}
         hessian = codes[self.loss.hessian]
         targets, weights = self._targets(scores, step)
-        # The gradient takes the place of the targets.
+        # The kernel overwrites the targets, a new array, with the gradient, softmax minus target.
         grad = targets
         hess = np.zeros_like(grad)
         arguments = (scores, self.lists.offsets, weights, hessian)
@@ -298,6 +303,8 @@ class _SoftmaxObjective(Objective):
         With propensities a query counts in proportion to the sum of its targets, which keeps the
         loss of clicks unbiased.
         """
+        # Gamma is what XE-NDCG takes off each target: drawn, chosen to minimise the loss, or fixed;
+        # ListNet takes off nothing.
         gamma = self.loss.gamma if isinstance(self.loss, XENDCG) else 0.0
         if gamma == "uniform":
             targets, target_sums = self._uniform_targets(scores, step)
@@ -322,6 +329,7 @@ class _SoftmaxObjective(Objective):
         """
         from tautrank.losses._softmax_kernel import uniform_targets
 
+        # The kernel fills both.
         targets = np.zeros_like(scores)
         target_sums = np.zeros(self.lists.sizes.size)
         seed = np.uint64(self.seed)
@@ -346,7 +354,7 @@ class _SoftmaxObjective(Objective):
             exact_scores,
             lists.arrangement,
             self._ranks(exact_scores),
-            np.where(lists.has_relevant, lists.weights, 0.0),
+            np.where(lists.has_relevant, lists.weights, 0.0),  # queries of weight 0 are skipped
         )
         self._fill(tight_targets, arguments, targets, target_sums)
         return targets, target_sums

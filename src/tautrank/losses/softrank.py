@@ -209,6 +209,7 @@ class _ExactObjective(Objective):
 
     def __init__(self, loss: SoftRank, lists: TrainingLists, seed: int, threads: int) -> None:
         gains = gains_over_max_dcg(lists, loss.gain, loss.discount, loss.k)
+        # Documents with a gain play contests against all others; ranks down to the depth count.
         n_with_gain = query_sums(gains > 0, lists.offsets)
         self._depth = lists.longest if loss.k is None else min(loss.k, lists.longest)
         # In units of the pairs that `balanced_ranges` counts in: contests, each a dozen and a few
@@ -221,23 +222,31 @@ class _ExactObjective(Objective):
         self._scale = np.where(n_with_gain > 0, lists.weights, 0.0)
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
-        """Return gradient and hessian at noisy scores."""
+        """Return gradient and hessian of SoftRank at noisy scores, one number each per document."""
         grad = np.zeros_like(scores)
         hess = np.zeros_like(scores)
-        self._compute(scores, np.zeros(self.lists.sizes.size), grad, hess)
+        # The kernel fills the arrays; it needs one for the values, which are not looked at.
+        unused_values = np.zeros(self.lists.sizes.size)
+        self._compute(scores, unused_values, grad, hess)
+        # With the scale "plain" every document's hessian is the weight of its query.
         if self.loss.scale == "plain":
             hess[:] = np.repeat(self._scale, self.lists.sizes)
         return grad, hess
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
-        """Return the value of each query at noisy scores."""
+        """Return SoftRank's loss of each query at noisy scores; it holds nothing fixed and draws
+        nothing, so ``held`` and ``step`` are not used.
+        """
         values = np.zeros(self.lists.sizes.size)
+        # Empty arrays tell `_compute` to leave out gradient and hessian.
         no_derivatives = np.zeros(0, scores.dtype)
         self._compute(scores, values, no_derivatives, no_derivatives)
         return values
 
     def _compute(self, scores: Floats, values: F64, grad: Floats, hess: Floats) -> None:
-        """Write values and, unless they have no entries, gradients and hessians.
+        """Compute SoftRank's loss, one minus the expected NDCG under normal noise, of all queries
+        at some scores, and write it to ``values``; write gradient and hessian as well, unless their
+        arrays are empty.
 
         Args:
             scores: noisy scores.
@@ -247,17 +256,30 @@ class _ExactObjective(Objective):
         from tautrank.losses._softrank_kernel import softrank_queries
 
         lists, dtype = self.lists, scores.dtype
+        # The kernel takes the discount in one of two forms: as a sum of powers, or as one number
+        # per rank, which a cutoff needs. The way for the form that is None is not even compiled.
+        discounts: Floats | None = None
+        powers: tuple[Floats, Floats, I64, I64] | None = None
+        if self.loss._takes_powers:
+            powers = self._powers(dtype)
+        else:
+            discounts = self._discounts(dtype)
+
+        arranged_gains = self._gains.astype(dtype, copy=False)
+        derive = grad.size > 0
+        # In the order of the kernel's parameters. The arrangement has the documents of each query
+        # from the lowest label to the highest, the order of ranks, gains and ties.
         arguments = (
             scores,
             lists.arrangement,
             self._ranks(scores),
-            self._gains.astype(dtype, copy=False),
+            arranged_gains,
             lists.offsets,
             self._scale,
-            None if self.loss._takes_powers else self._discounts(dtype),
-            self._powers(dtype) if self.loss._takes_powers else None,
+            discounts,
+            powers,
             self.loss.sigma,
-            grad.size > 0,
+            derive,
         )
         self._fill(softrank_queries, arguments, values, grad, hess)
 
@@ -267,11 +289,14 @@ class _ExactObjective(Objective):
         return np.trim_zeros(discounts, "b").astype(dtype)
 
     def _powers(self, dtype: np.dtype[Any]) -> tuple[Floats, Floats, I64, I64]:
-        """Return the discount as a sum of powers, as the kernel takes it."""
+        """Return the discount as the kernel takes it, a sum ``D(rank) = sum_q c_q x_q^rank``: the
+        gaps ``1 - x_q`` and the coefficients ``c_q`` in the given float type, a row each for lists
+        of up to some length; and the number of terms and the longest list of each row.
+        """
         from tautrank.losses._softrank_kernel import POWERS
 
         discount = self.loss.discount
-        assert isinstance(discount, str)
+        assert isinstance(discount, str)  # only named discounts are written so
         tables = power_tables(self.lists.longest, discount, TOLERANCE[dtype], POWERS)
         gaps, coefficients = tables.gaps.astype(dtype), tables.coefficients.astype(dtype)
         return gaps, coefficients, tables.n_terms, tables.reach
@@ -330,12 +355,15 @@ def discount_powers(n: int, discount: str, tolerance: float, group: int) -> F64:
 
 
 def _rates_to_try(n: int, discount: str, group: int) -> Iterator[F64]:
-    """Yield ``-log x_q`` of the powers of a sum: the fitted ones if there are any, then more and
-    more terms that are evenly spaced.
+    """Yield candidates for the rates ``-log x_q`` of the powers ``x_q^rank`` whose sum stands for a
+    discount over ``n`` ranks: those fitted beforehand if there are any, then ever more rates, by
+    ``group``, with a constant ratio from one to the next.
     """
+    # `_FITTED` has the logarithms of rates by the number of ranks, for the discount log2 only.
     if discount == "log2" and n in _FITTED:
         yield np.exp(_FITTED[n])
     for n_terms in range(group, _MOST_TERMS + 1, group):
+        # From a power that hardly falls over all ranks to one that is gone after the first.
         yield np.geomspace(0.3 / n, 8.0, n_terms)
 
 
@@ -355,8 +383,9 @@ class PowerTables(NamedTuple):
 
 
 def power_tables(longest: int, discount: str, tolerance: float, group: int) -> PowerTables:
-    """`discount_powers` for lists of up to 64, 256, 1024, ... documents, a row each, until
-    ``longest`` is reached.
+    """Return tables that write a discount as sums of powers ``sum_q c_q x_q^rank``, one row of
+    ``1 - x_q`` and ``c_q`` for lists of up to 64, 256, 1024, ... documents each, until ``longest``
+    is reached; `discount_powers` finds the sums.
 
     Which row serves a list depends on its own length only, so that queries stay independent of each
     other.
@@ -376,6 +405,7 @@ def power_tables(longest: int, discount: str, tolerance: float, group: int) -> P
         lengths.append(lengths[-1] * _GROWTH)
     sums = [discount_powers(length, discount, tolerance, group) for length in lengths]
     n_terms = np.array([gaps.size for gaps, _ in sums], dtype=np.int64)
+    # Shorter sums are filled up with zeros: a term with the coefficient 0 adds nothing.
     tables = np.zeros((2, len(sums), int(n_terms.max())))
     for row, sum_of_powers in enumerate(sums):
         tables[:, row, : n_terms[row]] = sum_of_powers

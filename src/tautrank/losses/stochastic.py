@@ -149,7 +149,8 @@ def checked_metric(metric_or_name: object) -> Metric | ScaleFreeMetric:
                 f"metric: found {metric}; expected ties=worst, or ties=expected, which is mu=0"
             )
         return metric
-    # A class has the attributes of its objects.
+    # A class has the attributes of its objects, and would pass for one of them: it is refused.
+    # The metric jumps where two scores are equal, or where one passes 0 ("zero").
     if isinstance(metric, ScaleFreeMetric) and not isinstance(metric, type):
         choice("breaks_at", metric.breaks_at, ("scores", "zero"))
         check_k(metric.k)
@@ -391,6 +392,7 @@ class SmoothedObjective(Objective):
         """
         from tautrank.losses._smoothing_kernel import Draws
 
+        # `_order`: the order in which equal scores are ranked; `_scale`: weights of the queries.
         draws = Draws(
             scores=scores,
             arrangement=self._order,
@@ -409,6 +411,9 @@ class SmoothedObjective(Objective):
         """
         from tautrank.losses._smoothing_kernel import finish_queries
 
+        # First the raw estimate, by the noise's density (REINFORCE) or by the jumps of the metric;
+        # then `finish_queries` changes grad and hess in place: it takes off the part of a gradient
+        # along the scores, if the loss accelerates, and applies the weights of the queries.
         loss, kernels = self.loss, self._kernels
         kernel = kernels.log_derivatives if loss._by_log_derivative else kernels.gradients
         draws, options = self._draws_and_options(scores, step)
@@ -454,6 +459,7 @@ def _parts_of_reader(metric: ReaderMetric, lists: TrainingLists) -> _MetricParts
     gains, rank_weights = reader_gains(metric, lists)
     # Ranks without a weight are beyond the cutoff, of the metric or of its discount table.
     n_ranks = int(np.count_nonzero(rank_weights))
+    # What a document loses from one rank to the next; beyond the last rank the weight is 0.
     drops_to_next_rank = -np.diff(rank_weights, append=0.0)
     return _MetricParts(
         values=gains,
@@ -479,6 +485,7 @@ def _parts_of_own_metric(
         values=_values_of_own_metric(metric, lists),
         k=max(k, 1),
         options=(ignores_shifts,),
+        # In units of a pair of documents; without sliding over other documents there are no jumps.
         cost_of_jump=20.0 if ignores_shifts else 0.0,
     )
 
@@ -491,11 +498,12 @@ def reader_gains(metric: ReaderMetric, lists: TrainingLists) -> tuple[F64, F64]:
         metric: the metric.
         lists: the labelled lists.
     """
+    # Errors about a label name its query.
     with naming_queries(lists.offsets):
         gains, rank_weights = reader_parts(metric, lists.labels, lists.offsets)
     is_too_large = gains > _LARGEST_GAIN
     if is_too_large.any():
-        first_too_large = int(np.argmax(is_too_large))
+        first_too_large = int(np.argmax(is_too_large))  # the first True
         label_position = spot("labels", first_too_large, lists.offsets)
         raise DataError(
             f"{label_position}: found a gain of {gains.max():g}; expected at most"

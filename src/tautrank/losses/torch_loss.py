@@ -49,6 +49,7 @@ class TorchLoss(nn.Module):
         self.kind = kind
         self.seed = whole("seed", seed, 0, 2**63 - 1)
         self.reduction = choice("reduction", reduction, ("mean", "sum", "none"))
+        # Counts the training steps, which key the random numbers.
         self.step = 0
 
     def forward(
@@ -165,6 +166,8 @@ class _Value(Function):
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, offsets: Tensor, compute: Callable[..., Any]) -> Tensor:
+        # PyTorch says which of the inputs need a gradient; the scores are the first. ``compute``
+        # returns the loss of each list and, if needed, its derivatives, kept for `backward`.
         needs_gradient = ctx.needs_input_grad[0]
         values, gradient = compute(scores.detach(), needs_gradient)
         ctx.save_for_backward(scores, gradient, offsets)
@@ -173,6 +176,8 @@ class _Value(Function):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         scores, gradient, offsets = ctx.saved_tensors
+        # ``upstream``: the derivative of what is minimised by each list's value, repeated for each
+        # document. `_Once` refuses a second derivative; offsets and compute have no gradient.
         upstream_of_documents = torch.repeat_interleave(
             upstream, offsets.diff(), output_size=gradient.numel()
         )
@@ -201,8 +206,8 @@ def _compute_in_memory(
     seed: int,
     step: int,
 ) -> tuple[Tensor, Tensor]:
-    """Return the value of each list and, if it is needed, the gradient, else the scores; on the
-    CPU.
+    """Return the loss of each list and its gradient by the scores, computed on the CPU;
+    the scores themselves stand in for a gradient that is not needed.
     """
     if scores.device.type != "cpu":
         raise OptionError(
@@ -232,7 +237,9 @@ def _compute_on_device(
     seed: int,
     step: int,
 ) -> tuple[Tensor, Tensor]:
-    """Return the same on a CUDA device."""
+    """Return the loss of each list and its gradient by the scores, computed on a CUDA device; the
+    scores themselves stand in for a gradient that is not needed.
+    """
     from tautrank.losses.device.lists import DeviceLists
     from tautrank.losses.device.objective import device_objective
 
@@ -246,6 +253,7 @@ def _compute_on_device(
             raise DataError(
                 f"weights: found {weights.numel()} numbers; expected {n_lists}, one per list"
             )
+    # The loss bound to the lists: what computes values and gradients.
     objective = device_objective(loss, DeviceLists(labels, lists.offsets, weights), seed)
     _refuse_bad_numbers(scores=scores)
     if not needs_gradient:
@@ -254,14 +262,16 @@ def _compute_on_device(
 
 
 def _refuse_bad_numbers(**tensors: Tensor) -> None:
-    """Refuse numbers on a device that are not finite or, but for scores, below 0."""
+    """Raise an error if tensors on a device hold numbers that are not finite or below 0; only the
+    tensor named ``scores`` may hold negative ones.
+    """
     all_good = []
     for name, numbers in tensors.items():
         is_good = torch.isfinite(numbers)
         if name != "scores":
             is_good &= numbers >= 0
         all_good.append(is_good.all())
-    # One copy from the device for all tensors.
+    # Stacked, so that a single copy from the device, which waits for it, serves all tensors.
     for name, is_good in zip(tensors, torch.stack(all_good).tolist(), strict=True):
         if not is_good:
             expected = "finite numbers" if name == "scores" else "finite numbers of at least 0"
@@ -313,7 +323,9 @@ def _flat_lists(
 
 
 def _mask_of_lengths(lengths: Any, scores: Tensor) -> Tensor:
-    """Return where padded scores have a document, from the number of documents of each list."""
+    """Return which entries of padded scores, [lists, documents], are documents: the first ones of
+    each row, as many as ``lengths`` says.
+    """
     n_lists, width = scores.shape
     lengths = _tensor("lengths", lengths, scores, whole_numbers=True).reshape(-1)
     if lengths.numel() != n_lists:
@@ -326,17 +338,18 @@ def _mask_of_lengths(lengths: Any, scores: Tensor) -> Tensor:
             f"lengths: found one below 0 or above {width}; expected at most the documents of a row"
         )
     columns = torch.arange(width, device=scores.device)
+    # Each column's number against each list's length, [lists, documents].
     return columns < lengths[:, None]
 
 
 def _without_padding(scores: Tensor, labels: Tensor, mask: Any, name: str) -> _Lists:
-    """Return the documents of padded lists.
+    """Return the documents of padded lists one after another: flat scores and labels, and offsets.
 
     Args:
         scores: padded scores, [lists, documents].
         labels: labels in the same shape.
         mask: where there is a document; None for everywhere.
-        name: the argument that says so, for errors.
+        name: the argument that the mask was made from, for errors.
     """
     if mask is None:
         mask = torch.ones_like(scores, dtype=torch.bool)
@@ -346,6 +359,7 @@ def _without_padding(scores: Tensor, labels: Tensor, mask: Any, name: str) -> _L
             f"mask: found {mask.dtype} {tuple(mask.shape)};"
             " expected booleans in the shape of the scores"
         )
+    # Documents per list; picking by a mask flattens list after list.
     sizes = mask.sum(1)
     empty = torch.nonzero(sizes == 0).reshape(-1)
     if empty.numel():
@@ -354,7 +368,9 @@ def _without_padding(scores: Tensor, labels: Tensor, mask: Any, name: str) -> _L
 
 
 def _tensor(name: str, argument: Any, scores: Tensor, *, whole_numbers: bool = False) -> Tensor:
-    """Return an argument, a tensor or anything that becomes one, on the device of the scores."""
+    """Return an argument, a tensor or anything that becomes one, on the device of the scores and
+    without its gradient; as int64 after a check if it must be ``whole_numbers``.
+    """
     expected = "whole numbers" if whole_numbers else "a tensor"
     try:
         tensor = torch.as_tensor(argument, device=scores.device).detach()
@@ -369,12 +385,15 @@ def _tensor(name: str, argument: Any, scores: Tensor, *, whole_numbers: bool = F
 
 
 def _offsets(scores: Tensor, lengths: Tensor | None, offsets: Tensor | None) -> Tensor:
-    """Return the offsets of flat scores; those of one list without lengths and offsets."""
+    """Return the offsets of flat scores, where each list's documents begin and the number of all,
+    checked; given as such, or as the lengths of the lists, or neither for a single list.
+    """
     if offsets is None:
         sizes = [scores.numel()] if lengths is None else lengths
         sizes = _tensor("lengths", sizes, scores, whole_numbers=True)
         offsets = _offsets_of_sizes(sizes.reshape(-1))
     offsets = _tensor("offsets", offsets, scores, whole_numbers=True).reshape(-1)
+    # The last offset is the number of documents that the division covers.
     n_divided = int(offsets[-1]) if offsets.numel() else 0
     takes_all = n_divided == scores.numel() and int(offsets[0]) == 0
     never_falls = bool((offsets.diff() >= 0).all())

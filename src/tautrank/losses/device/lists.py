@@ -67,6 +67,7 @@ def tile_of_program(program, offsets, tile_lists, tile_starts, ROWS: tl.constexp
 
     tile_in_list = program - tl.load(tile_starts + query)
     first = tile_in_list * ROWS
+    # More programs are started than there are tiles: those left over find an empty list.
     n = tl.where(first < n, n, 0)
     rows = first + tl.arange(0, ROWS)
     return query, start, n, first, rows, rows < n
@@ -139,6 +140,7 @@ def _sum_kernel(offsets, values, sums, BLOCK: tl.constexpr):
     query, start, n = list_of_program(offsets)
     partial_sums = tl.zeros([BLOCK], values.dtype.element_ty)
     for p0 in range(0, n, BLOCK):
+        # p: places in the list; those beyond its end read as 0.
         p = p0 + tl.arange(0, BLOCK)
         partial_sums += tl.load(values + start + p, p < n, 0.0)
     tl.store(sums + query, tl.sum(partial_sums, 0))
@@ -167,14 +169,15 @@ def _max_kernel(offsets, values, maxima, BLOCK: tl.constexpr):
         BLOCK: documents that are compared together.
     """
     query, start, n = list_of_program(offsets)
+    # -1 is the number of no document: none is left out.
     all_count = -1
     tl.store(maxima + query, largest_value(values, start, n, all_count, BLOCK))
 
 
 @triton.jit
 def uniform_numbers(seed, query, step, stream, document):
-    """Return random numbers ``u = (word + 1/2) / 2^32`` in (0, 1) for documents of a list: each
-    document's own number, and the first and the second number of its pair.
+    """Return three random numbers in (0, 1) for each document: its own, and the first and the
+    second of its pair. Each is ``u = (word + 1/2) / 2^32`` of a random word of 32 bits.
 
     A Philox block of four words serves four documents, as in `kernels.randomness.fill_uniform`:
     word ``document % 4`` is the document's own. Documents 0 and 1 are a pair, as are 2 and 3.
@@ -184,9 +187,11 @@ def uniform_numbers(seed, query, step, stream, document):
         document: places of documents in their list.
     """
     unit: tl.constexpr = 2.3283064365386963e-10  # 2^-32
+    # Triton wants counters of the same shape: adding zeros repeats a number for each document.
     zero = document * 0
     w0, w1, w2, w3 = tl.philox(seed, document // 4, zero + query, zero + step, zero + stream)
 
+    # Of the block of four words the first two serve its first pair, the others its second.
     is_second_pair = document % 4 >= 2
     first = (tl.where(is_second_pair, w2, w0).to(tl.float64) + 0.5) * unit
     second = (tl.where(is_second_pair, w3, w1).to(tl.float64) + 0.5) * unit
@@ -295,8 +300,10 @@ class DeviceLists:
     def __init__(self, labels: Tensor, offsets: Tensor, weights: Tensor | None = None) -> None:
         self.labels = labels.contiguous()
         self.offsets = offsets.contiguous()
+        # The number of lists: ``offsets`` has their starts and one end.
         self.count = offsets.numel() - 1
 
+        # A list is learned from if its highest label is above 0.
         has_relevant = self.maxima(self.labels) > 0
         if weights is None:
             list_weights = torch.ones_like(has_relevant, dtype=labels.dtype)
@@ -321,9 +328,9 @@ class DeviceLists:
 
     @functools.cached_property
     def tiles(self) -> tuple[Tensor, Tensor, int]:
-        """Return how the programs of a quadratic kernel share the documents, ``ROWS`` of one list
-        each: the list of each program, the first program of each list, and how many programs to
-        start.
+        """Return, for a kernel that compares all pairs of documents, the list of each program, the
+        first program of each list, and how many programs to start; a program serves a tile,
+        ``ROWS`` documents of one list.
 
         The lengths of the lists stay on the device. The host therefore starts as many programs as
         there can be: at most one per list takes fewer than ``ROWS`` documents.
@@ -331,10 +338,12 @@ class DeviceLists:
         device = self.offsets.device
         programs_of_list = (self.sizes + (ROWS - 1)) // ROWS
         starts = torch.zeros(self.count + 1, dtype=torch.int32, device=device)
+        # Written behind a leading 0, so that ``starts[q]`` counts the programs of the lists before.
         torch.cumsum(programs_of_list, 0, dtype=torch.int32, out=starts[1:])
 
         n_programs = self.labels.numel() // ROWS + self.count
         programs = torch.arange(n_programs, dtype=torch.int32, device=device)
+        # The list of a program is the one whose range of programs it falls into.
         lists = torch.searchsorted(starts[1:], programs, right=True, out_int32=True)
         # Programs beyond the last tile get the last list, and find no rows of it.
         return lists.clamp_(max=self.count - 1), starts, n_programs
@@ -398,6 +407,7 @@ class DeviceLists:
         sorted_carried = torch.empty_like(carried)
         sorted_index = torch.empty_like(index)
         results = (sorted_values, sorted_carried, sorted_index)
+        # The kernel counts for each document how many come before it, and writes it to that rank.
         self.run_per_tile(_rank_kernel, values, index, carried, *results, ROWS, COLUMNS)
         return results
 
@@ -442,9 +452,11 @@ class DeviceLists:
             gains: one per document, in the order of the arrangement.
             discount: one per rank.
         """
-        # The arrangement has the best documents last: counted from the end it is the ideal ranking.
+        # The arrangement sorts each list by label, the best documents last: counted from the end it
+        # is the ideal ranking.
         ideal_rank = (self.sizes - 1)[self.query] - self.place_in_list
         ideal_dcg = self.sums(gains * discount[ideal_rank])
+        # A list without gains has no ideal DCG: its gains are 0 and stay so.
         factor = torch.where(ideal_dcg > 0, 1.0 / ideal_dcg, torch.zeros_like(ideal_dcg))
         return gains * factor[self.query]
 
@@ -517,6 +529,7 @@ def device_gains(labels: Tensor, gain: Gain) -> Tensor:
     """
     if gain == "linear":
         return labels
+    # In float32 the device is exact enough; float64 takes the same NumPy function as in memory.
     if gain == "exp2" and labels.dtype == torch.float32:
         return torch.exp2(labels) - 1.0
     return map_labels(labels, lambda distinct: gain_values(distinct, gain))

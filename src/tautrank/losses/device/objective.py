@@ -35,6 +35,7 @@ class _SquaredError(DeviceObjective):
     def values(self, scores: Tensor, step: int) -> Tensor:
         weights = self.lists.weights[self.lists.query]
         squares = (scores - self.lists.labels) ** 2
+        # Halved, so that the derivative of a document is its error, without a factor of 2.
         return self.lists.sums(0.5 * weights * squares)
 
 
@@ -83,16 +84,19 @@ class _Noisy(DeviceObjective):
 
 
 def device_objective(loss: Loss, lists: DeviceLists, seed: int = 0) -> DeviceObjective:
-    """Bind a loss to lists on a device.
+    """Return a loss bound to lists on a CUDA device: an object that computes values and gradients
+    there. A loss without kernels for the device is an error.
 
     Args:
         loss: the loss.
-        lists: the lists.
+        lists: the labelled lists on the device.
         seed: seed of all random numbers.
     """
+    # `_KERNELS` has the class that computes each kind of loss on a device.
     for kind, bind in _KERNELS.items():
         if isinstance(loss, kind):
             objective: DeviceObjective = bind(loss, lists, seed)
+            # `_Noisy` adds the loss's noise to the scores before each call.
             has_noise = loss.noise is not None and loss.strength
             return _Noisy(objective) if has_noise else objective
     raise OptionError(

@@ -60,14 +60,15 @@ def _reciprocal(x):
 def _log2_of_one_plus(x):
     """Return ``log2(1 + x)`` for x in [0, 1], right to the last digits for small x as well.
 
-    In float32, small x take the series ``x - x^2/2 + x^3/3 - ...``.
+    In float32, small x take the series ``log(1 + x) = x - x^2/2 + x^3/3 - ...``, times ``log2(e)``.
     """
     log2_e: tl.constexpr = 1.4426950408889634
     third: tl.constexpr = 0.3333333333333333
     series = x * (1.0 - x * (0.5 - x * (third - x * (0.25 - x * 0.2)))) * log2_e
     if x.dtype == tl.float32:
         return tl.where(x < 0.01, series, tl.log2(1.0 + x))
-    # log(u) x / (u - 1) with u = 1 + x rounded: the rounding of u cancels (Goldberg).
+    # log(u) x / (u - 1) with u = 1 + x rounded: the rounding of u cancels (Goldberg). Where x is
+    # too small to change 1, log(1 + x) is x, and the divisor 1 only keeps 0/0 away.
     u = 1.0 + x
     divisor = tl.where(u == 1.0, 1.0, u - 1.0)
     return tl.where(u == 1.0, x, tl.log(u) * x / divisor) * log2_e
@@ -347,10 +348,11 @@ def _pair_kernel(
 
 @triton.jit
 def _ties_kernel(offsets, begin, end, n_places, words, ideal):
-    """Draw which of the documents that tie for the last ideal places get one, as `draw_ties` in
-    memory; one program takes one list.
+    """Write which of the documents with equal labels get one of the last places among the k best,
+    drawn at random; one program takes one list. `draw_ties` does the same in memory.
 
-    Document after document, each is drawn with the probability ``places left / documents left``.
+    Document after document, each is drawn with the probability ``places left / documents left``,
+    so that every subset of the right size is equally likely.
 
     Args:
         offsets: where each list's documents begin, and the number of all.
@@ -367,6 +369,7 @@ def _ties_kernel(offsets, begin, end, n_places, words, ideal):
         word = tl.load(words + list_start + place)
         # word / 2^32 < free_places / n_left, without a division.
         is_lucky = word * n_left < free_places.to(tl.float64) * 4294967296.0
+        # When as many documents as places are left, all of them are drawn.
         is_drawn = is_lucky | (free_places == n_left)
         tl.store(ideal + start + place, is_drawn.to(tl.int8))
         free_places -= is_drawn.to(tl.int32)
@@ -441,16 +444,19 @@ class DevicePairs(DeviceObjective):
     def __init__(self, loss: LambdaLoss, lists: DeviceLists, seed: int) -> None:
         super().__init__(loss, lists, seed)
         labels, arranged_labels = lists.labels, lists.arranged_labels
-        # A power of two, so that batches of other lengths share the tables.
+        # Length of the weight tables; a power of two, so that batches of other lengths share them.
         self._n = 2 ** math.ceil(math.log2(lists.longest_length + ROWS))
         self._tables = _weight_tables(loss, self._n, labels.dtype, labels.device)
+        # The loss counts in bits: logarithms to the base 2.
         self._factor = lists.weights / math.log(2.0)
 
+        # What the weight of a pair is the difference of: gains, numbers of labels, or labels.
         if isinstance(loss, _GainLoss):
             gains = device_gains(arranged_labels, loss.gain)
             self._gains = lists.normalise_gains(gains, self._tables.ideal_discount)
         elif math.isfinite(loss._cap):
-            # The numbers of the labels, so that two different ones are at least 1 apart.
+            # The difference is cut at the cap, 1: every pair of different labels weighs the same,
+            # as the numbers of the labels (0, 1, 2, ...) are at least 1 apart.
             _, label_numbers = torch.unique(arranged_labels, return_inverse=True)
             self._gains = label_numbers.to(labels.dtype)
         else:
@@ -460,6 +466,7 @@ class DevicePairs(DeviceObjective):
         """Return the first and the second derivatives of the loss by the scores, one per
         document.
         """
+        # Lambdas: the absolute derivatives of the pairs, which the normaliser of a list adds up.
         grad, hess, lambdas = self._sum_pairs(scores, step, value=False)
         if self.loss.norm is None:
             return grad, hess
@@ -471,6 +478,7 @@ class DevicePairs(DeviceObjective):
         pairs, or from two if the loss has a normaliser, which needs the lambdas.
         """
         grad, _, value_parts = self._sum_pairs(scores, step, value=True)
+        # `_sum_pairs` returns the parts of the value divided by log(2).
         values = self.lists.sums(value_parts) * math.log(2.0)
         if self.loss.norm is None:
             return values, grad
@@ -484,6 +492,7 @@ class DevicePairs(DeviceObjective):
 
         The weight of a list, which the lambdas hold as a factor, is not part of ``S``.
         """
+        # `_factor` is the weight of a list over log(2); weights of 0 must not divide.
         one = torch.ones_like(self._factor)
         list_weights = torch.where(self._factor > 0, self._factor * math.log(2.0), one)
         total = self.loss.sigma * math.log(2.0) * self.lists.sums(lambdas) / list_weights

@@ -115,6 +115,7 @@ def _reach_kernel(offsets, u_ptr, reach, depth):
         depth: documents of each list that count.
     """
     _, start, n = list_of_program(offsets)
+    # The reader surely comes as far as the first document.
     chance = tl.full([], 1.0, u_ptr.dtype.element_ty)
     for p in range(tl.minimum(depth, n)):
         tl.store(reach + start + p, chance)
@@ -141,6 +142,7 @@ def gains_and_rank_weights(metric: ReaderMetric, lists: DeviceLists) -> tuple[Te
 
     The gains of NDCG are divided by the ideal DCG of their list.
     """
+    # `_document_values` is the metric's NumPy function from labels to gains.
     gains = map_labels(lists.arranged_labels, metric._document_values)
     rank_weights = discount_values(max(lists.longest_length, 1), metric.discount, metric.k)
     if isinstance(metric, NDCG):
@@ -234,6 +236,8 @@ class DeviceSmoothed(DeviceObjective):
         """Return estimates of the first and the second derivatives of the loss by the scores, one
         per document: the mean over the noise draws of a step.
         """
+        # Positions: scores in units of sigma, the standard deviation of the noise. Mass: the sum of
+        # the absolute terms of a gradient, which serves as a hessian.
         mean_positions = self._mean_positions(scores)
         if self.loss._by_log_derivative:
             arranged_scores = scores.double()[self._order]
@@ -243,7 +247,8 @@ class DeviceSmoothed(DeviceObjective):
         else:
             grad, mass = self._sliding_sums(scores, mean_positions, step)
 
-        # Until here they are in the order of `_order`.
+        # Until here they are in the order of `_order`, flat indices of the documents: back to that
+        # of the input.
         flat_grad = torch.empty_like(grad).index_put_((self._order,), grad)
         flat_mass = torch.empty_like(mass).index_put_((self._order,), mass)
         return self._finish(scores, flat_grad, flat_mass)
@@ -251,8 +256,20 @@ class DeviceSmoothed(DeviceObjective):
     def _log_derivative_sums(
         self, scores: Tensor, mean_positions: Tensor, arranged_scores: Tensor, step: int
     ) -> tuple[Tensor, Tensor]:
-        """Return the gradients and their masses (sums of absolute values) by the log-derivative of
-        the noise's density (REINFORCE): how much worse than without noise, times the noise.
+        """Return the gradients of minus the metric and their masses (sums of absolute values),
+        estimated by the log-derivative of the noise's density (REINFORCE): how much worse than
+        without noise, times the noise.
+
+        With a document's position ``x = score / sigma`` and standard normal noise ``Z``, the
+        derivative of ``E[M(x + Z)]`` by ``x`` is ``E[M(x + Z) Z]``; by the score it is that over
+        sigma, once. A baseline that does not depend on ``Z`` changes nothing but the variance.
+
+        Args:
+            scores: one per document; only their type and size matter here.
+            mean_positions: positions without noise, with a shift by label, in arranged order.
+            arranged_scores: the scores in the same order, without sigma and shift: the metric
+                depends on nothing but the ranking, or on which scores are above 0.
+            step: keys the noise.
         """
         grad, mass = torch.zeros_like(scores), torch.zeros_like(scores)
         baseline = self._metric(arranged_scores)
@@ -260,6 +277,7 @@ class DeviceSmoothed(DeviceObjective):
             noise = self._noise(step, sample)
             shortfall = baseline - self._metric(mean_positions + noise)
             factor = shortfall / (self.loss.sigma * self.loss.samples)
+            # Minus the metric is what falls: a shortfall where the noise is positive adds.
             terms = factor[self.lists.query] * noise
             grad += terms.to(scores.dtype)
             mass += terms.abs().to(scores.dtype)
@@ -268,14 +286,19 @@ class DeviceSmoothed(DeviceObjective):
     def _selection_sums(
         self, scores: Tensor, mean_positions: Tensor, step: int
     ) -> tuple[Tensor, Tensor]:
-        """Return the gradients and their masses (sums of absolute values) for DCG-RR: the jump of
-        the metric where a document passes 0, times the density of its noise there.
+        """Return the gradients and their masses (sums of absolute values) for DCG-RR, a metric
+        of the documents with scores above 0: the jump of the metric where a document passes 0,
+        times the density of its noise there.
+
+        The density of a standard normal number at ``-x`` is ``_DENSITY_AT_0 exp(-x^2/2)``, where
+        ``x`` is the document's position without noise, its score in units of sigma.
         """
         grad, mass = torch.zeros_like(scores), torch.zeros_like(scores)
         share = _DENSITY_AT_0 / (self.loss.sigma * self.loss.samples)
         for sample in range(self.loss.samples):
             _, jumps = self._selection(mean_positions + self._noise(step, sample))
             terms = share * torch.exp(-0.5 * mean_positions * mean_positions) * jumps
+            # Minus: the loss is minus the metric.
             grad -= terms.to(scores.dtype)
             mass += terms.abs().to(scores.dtype)
         return grad, mass
@@ -285,6 +308,10 @@ class DeviceSmoothed(DeviceObjective):
     ) -> tuple[Tensor, Tensor]:
         """Return the gradients and their masses (sums of absolute values) for a ranking metric, by
         sliding each document over the others of its list (coordinate conditional sampling).
+
+        With the noisy positions of the others fixed, the metric is a step function of the
+        document's own position; each step counts by the noise's density at it. Positions are scores
+        in units of sigma.
         """
         lists = self.lists
         grad, mass = torch.zeros_like(scores), torch.zeros_like(scores)
@@ -293,6 +320,9 @@ class DeviceSmoothed(DeviceObjective):
             by_rank, gains, place = lists.sort_descending(
                 positions, self._gains, lists.flat_indices
             )
+            # The kernel adds to ``grad`` and ``mass``. It slides over one rank beyond the cutoff:
+            # that document moves up where another one leaves the first k. `_stops`: whether the
+            # metric's reader stops at a document with the chance of its gain.
             lists.run_per_tile(
                 _slide_kernel,
                 by_rank,
@@ -307,6 +337,7 @@ class DeviceSmoothed(DeviceObjective):
                 ROWS,
             )
         share = _DENSITY_AT_0 / (self.loss.sigma * self.loss.samples)
+        # The loss is minus the metric.
         return -share * grad, share * mass
 
     def values(self, scores: Tensor, step: int) -> Tensor:
@@ -319,6 +350,7 @@ class DeviceSmoothed(DeviceObjective):
         for sample in range(n_samples):
             noisy_positions = mean_positions + self._noise(step, sample)
             total += self._metric(noisy_positions)
+        # `_scale`: the weight of each list, 0 where no document has a gain.
         mean_metric = (total / n_samples).to(scores.dtype)
         return -self._scale * mean_metric
 
@@ -343,6 +375,7 @@ class DeviceSmoothed(DeviceObjective):
         how much it changes for each document between hidden and shown.
         """
         gains = self._gains.double()
+        # The kernel fills both; `_k` is the cutoff.
         jumps = torch.empty_like(gains)
         values = torch.empty(self.lists.count, dtype=gains.dtype, device=positions.device)
         self.lists.run_per_list(_selection_kernel, positions, gains, jumps, values, self._k)
@@ -353,18 +386,20 @@ class DeviceSmoothed(DeviceObjective):
         shown) by their positions.
         """
         lists = self.lists
+        # DCG-RR selects documents, those at positions above 0, instead of ranking all.
         if self._selects:
             values, _ = self._selection(positions)
             return values
         _, gains, _ = lists.sort_descending(positions, self._gains.double(), lists.arrangement)
+        # Metrics like ERR: a gain is the chance that the reader stops at the document.
         if self._stops:
             gains = gains * chance_to_reach(lists, gains, self._k)
         rank_weights = self._weights.double()[lists.place_in_list]
         return lists.sums(gains * rank_weights)
 
     def _finish(self, scores: Tensor, grad: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the final gradients and hessians of the loss, as the kernel in memory does in
-        `losses._smoothing_kernel.finish_queries`.
+        """Return the gradients and hessians of the loss from raw estimates: without the part along
+        the scores, and times the weights of the lists. `finish_queries` does it in memory.
 
         A loss that accelerates takes off each gradient the part along the scores: only the order
         of the scores matters, not their length.
@@ -379,6 +414,7 @@ class DeviceSmoothed(DeviceObjective):
         if loss.accelerates:
             part_along_scores = self._part_along_scores(scores, grad)
         scale = self._scale[lists.query]
+        # Without curvature the hessian of a document is the weight of its list.
         curvature = torch.ones_like(mass)
         if loss.follows_curvature:
             curvature = (mass + part_along_scores.abs()) / loss.sigma
@@ -390,14 +426,17 @@ class DeviceSmoothed(DeviceObjective):
         """
         loss, lists = self.loss, self.lists
         z = scores.double()
-        # Scores beyond 1e150 have squares beyond float64: those lists have another unit.
+        # Scores beyond 1e150 have squares beyond float64: those lists are counted in another unit,
+        # a power of two, which rounds nothing; nu is brought to the same unit.
         is_far = lists.maxima(z.abs()) > 1e140
         unit = torch.ones_like(is_far, dtype=z.dtype).masked_fill(is_far, 2.0**-600)
         z = z * unit[lists.query]
+        # Where only the ranking counts, adding a constant to all scores changes nothing.
         if loss.ignores_shifts:
             means = lists.sums(z) / lists.sizes.clamp(min=1)
             z = z - means[lists.query]
         length = lists.sums(z * z).sqrt() + unit * loss.nu
+        # Divided twice, since the square of the length may overflow.
         factor = lists.sums(grad.double() * z) / length / length
         return (factor[lists.query] * z).to(grad.dtype)
 
@@ -487,6 +526,7 @@ class DeviceSampled(DeviceObjective):
         else:
             gains, weights = gains_and_rank_weights(metric, lists)  # type: ignore[arg-type]
 
+        # From the metric's weights of ranks to the loss's, which may end at a cutoff, the depth.
         rank_weights = loss._rank_weights(weights)
         self._depth = rank_weights.size
         # One weight per rank of the longest list and one more: 0 beyond the cutoff.
@@ -501,6 +541,7 @@ class DeviceSampled(DeviceObjective):
         """
         lists = self.lists
         relevant = map_labels(lists.arranged_labels, metric._document_values)
+        # With "reachable" no more relevant documents count than the cutoff has ranks.
         limit = metric.k if metric.k is not None and metric.divide_by == "reachable" else None
         divisors = lists.sums(relevant).clamp(min=1.0, max=limit)
         return relevant / divisors[lists.query]
@@ -571,6 +612,7 @@ class DeviceSampled(DeviceObjective):
         relevant if its gain is above 0.
         """
         lists = self.lists
+        # Counted over all lists at once, then less the count where the document's list begins.
         relevant = (gains > 0).double()
         above_in_all = relevant.cumsum(0) - relevant  # also those of the lists before
         # An empty list at the end begins beyond the last document.
@@ -582,6 +624,8 @@ class DeviceSampled(DeviceObjective):
         """Return PL-Rank's loss of one random ranking of each list (minus its metric), and the
         derivative by each score; scores and gains are in the order of the ranking.
         """
+        # The kernel fills all four: the derivative of the metric, two arrays that it works in, and
+        # the metric of each list.
         rewards_gradient = torch.empty_like(scores)
         logs = torch.empty_like(scores)
         rewards = torch.empty_like(scores)
@@ -598,4 +642,5 @@ class DeviceSampled(DeviceObjective):
             self._depth,
             BLOCK,
         )
+        # What is minimised is minus the metric.
         return -values, -rewards_gradient

@@ -50,6 +50,7 @@ def _losing_probability(other_score, own_score, is_itself, units):
         is_itself: which row is the other document.
         units: ``h`` and ``h/sqrt(pi)``.
     """
+    # Against itself a document plays no contest: both results are 0 there.
     x = (other_score - own_score) * tl.load(units)
     probability = 0.5 * libdevice.erfc(-x)
     density = tl.load(units + 1) * tl.exp(-x * x)
@@ -227,6 +228,8 @@ def _collect_kernel(
     query, start, _, _, i, is_row = tile_of_program(
         tl.program_id(0), offsets, tile_lists, tile_starts, ROWS
     )
+    # ``passed`` holds one row per program of the list: what its documents pass to each other one,
+    # with the opposite sign, since only differences of scores matter.
     slope = tl.load(own_slopes + start + i, is_row, 0.0)
     for program in range(tl.load(tile_starts + query), tl.load(tile_starts + query + 1)):
         slope -= tl.load(passed + tl.load(row_starts + program) + i, is_row, 0.0)
@@ -290,10 +293,12 @@ class DeviceSoftRank(DeviceObjective):
             self._discount = lists.to_device(trimmed)
 
     def _use_powers(self, longest: int, discount: str) -> None:
-        """Set the tables that write a discount as a sum of powers, for lists up to ``longest``
-        documents; the number of terms is filled up to a power of two, which Triton needs.
+        """Set the tables that write a discount as a sum ``D(rank) = sum_q c_q x_q^rank``, for lists
+        up to ``longest`` documents; the number of terms is filled up to a power of two, which
+        Triton needs. The tables hold the gaps ``1 - x_q`` and the coefficients ``c_q``.
         """
         lists = self.lists
+        # The NumPy type of the same name: ``torch.float32`` is ``float32``.
         kind = np.dtype(str(lists.labels.dtype).removeprefix("torch."))
         gaps, coefficients, _, reach = power_tables(
             longest, discount, TOLERANCE[kind], _TERMS_PER_GROUP
@@ -301,6 +306,7 @@ class DeviceSoftRank(DeviceObjective):
 
         n_terms = gaps.shape[1]
         self._terms = max(4, _next_power_of_two(n_terms))
+        # A term with the coefficient 0 adds nothing. One row per length of list, which stays.
         filling = ((0, 0), (0, self._terms - n_terms))
         self._gaps = lists.to_device(np.pad(gaps, filling))
         self._coefficients = lists.to_device(np.pad(coefficients, filling))
@@ -310,6 +316,8 @@ class DeviceSoftRank(DeviceObjective):
         """Return the derivatives of the loss by the scores, one per document, and ``None`` for the
         second derivatives, which there are none of on a device.
         """
+        # Each document plays a noisy contest against every other one; its expected rank counts the
+        # lost ones. The kernel collects the slopes of all contests that a score takes part in.
         contests = self._play_contests(scores, derive=True)
         grad = torch.zeros_like(scores)
         self.lists.run_per_tile(
@@ -333,6 +341,7 @@ class DeviceSoftRank(DeviceObjective):
             exact_loss = DeviceSoftRank(self.loss, exact_lists, 0)
             return exact_loss.values(scores.double(), step).to(scores.dtype)
 
+        # The chances to lose noisy contests with the other documents give each expected discount.
         contests = self._play_contests(scores, derive=False)
         expected_ndcg = lists.sums(contests.gains * contests.expected_discounts)
         return self._scale * (1.0 - expected_ndcg)
@@ -489,6 +498,7 @@ class DeviceSmoothNDCG(DeviceObjective):
 
     def __init__(self, loss: SmoothNDCG, lists: DeviceLists, seed: int) -> None:
         super().__init__(loss, lists, seed)
+        # One per rank of the longest list, 0 beyond the cutoff; `_discounts` ends at the cutoff.
         discounts = discount_values(max(lists.longest_length, 1), "log2", loss.k)
         self._discounts = discounts[: loss.k]
         gains = device_gains(lists.arranged_labels, loss.gain)
@@ -509,14 +519,15 @@ class DeviceSmoothNDCG(DeviceObjective):
             ndcg, gradient = self._ndcg_of_sorted_gains(scaled_scores)
         else:
             ndcg, gradient = self._ndcg_of_approximate_ranks(scaled_scores)
+        # `_scale`: the weight of each list, 0 without gains. The gradient is by the scaled scores.
         values = self._scale * (1.0 - ndcg)
         factor = self._scale / temperature
         gradient = factor[self.lists.query] * gradient
         return values.to(scores.dtype), gradient.to(scores.dtype)
 
     def _sum_over_pairs(self, scores: Tensor, kind: str, factors: Tensor | None = None) -> Tensor:
-        """Return for each document a sum over all documents of its list of a function of the two
-        scores, ``kind``, one of those of `_row_sums_kernel`.
+        """Return for each document the sum, over all documents of its list, of a function of the
+        two scores; ``kind`` names the function, one of those of `_row_sums_kernel`.
 
         Args:
             scores: one per document.
@@ -541,9 +552,11 @@ class DeviceSmoothNDCG(DeviceObjective):
         Args:
             scores: one per document, divided by the temperature.
         """
+        # 1.5: the 1/2 of the approximate rank, and the 1 of NDCG's discount, 1 / log2(1 + rank).
         log_of_rank_plus_1 = torch.log(1.5 + self._sum_over_pairs(scores, "chance"))
         discounted_gains = self._gains * math.log(2.0) / log_of_rank_plus_1
-        # The discounted gain's derivative by the rank, but for its sign.
+        # The discounted gain is ``G log(2) / log(1 + rank)``; its derivative by the rank is, but
+        # for the sign, that over ``log(1 + rank) (1 + rank)``. exp(-log) is 1 / (1 + rank).
         slopes = discounted_gains / log_of_rank_plus_1 * torch.exp(-log_of_rank_plus_1)
         return self.lists.sums(discounted_gains), self._sum_over_pairs(scores, "slope", slopes)
 

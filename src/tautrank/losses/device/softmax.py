@@ -64,8 +64,9 @@ def _uniform_kernel(offsets, base, unit, seed, step, stream, phi, BLOCK: tl.cons
 
 @triton.jit
 def _tight_kernel(offsets, costs, weights, weighted, unit, n_upper):
-    """Count the documents of each list whose gamma is 0 in the tightest bound, as `tight_targets`
-    in memory: from the cheapest on, while the next one costs less than the mean so far.
+    """Write how many documents of each list get ``gamma = 0`` in XE-NDCG's tightest bound, the
+    gammas (0 to 1) that make the loss lowest; the others get 1. They are counted from the cheapest
+    on, while the next one costs less than the mean so far; `tight_targets` does it in memory.
 
     The mean is ``sum(t c) / sum(t)`` with the target mass ``t`` and the cost ``c = -log rho`` of
     each document; rho is its softmax. A gamma of 0 instead of 1 adds one unit to ``t``.
@@ -86,7 +87,7 @@ def _tight_kernel(offsets, costs, weights, weighted, unit, n_upper):
     goes_on = n > 0
     while goes_on:
         cost = tl.load(costs + start + count)
-        # A cost that equals the mean but for rounding changes nothing: it does not count.
+        # A cost that equals the mean but for rounding (1e-12) changes nothing: it does not count.
         goes_on = cost * (1.0 + 1e-12) < weighted_costs / weight
         if goes_on:
             weight += unit_of_list
@@ -109,6 +110,7 @@ def _softmax_of_others(scores, phi, start, p, is_other, next_top, factor):
         next_top: the highest score of the other documents.
         factor: what makes a softmax of the exponentials.
     """
+    # A score of minus infinity has the exponential 0.
     e = tl.exp(tl.load(scores + start + p, is_other, float("-inf")) - next_top)
     rho = e * factor
     return e, rho, rho - tl.load(phi + start + p, is_other, 0.0)
@@ -223,6 +225,8 @@ class DeviceSoftmax(DeviceObjective):
             assert isinstance(loss, ListNet)
             self._target_mass = self._listnet_targets(loss)
 
+        # A gamma that is a number gives the same targets at every step: they are normalised here.
+        # A list of weight 0 may have the sum 0, which must not divide.
         has_fixed_targets = isinstance(self._gamma, float)
         if has_fixed_targets:
             sums = lists.sums(self._target_mass)
@@ -234,6 +238,7 @@ class DeviceSoftmax(DeviceObjective):
         exponentials, measured by the highest label of the list.
         """
         labels = self.lists.labels
+        # Less the highest label of the list, no exponential overflows; the sum divides it out.
         if loss.target != "softmax":
             return labels
         highest_label = self.lists.maxima(labels)
@@ -248,6 +253,7 @@ class DeviceSoftmax(DeviceObjective):
         labels, query = self.lists.labels, self.lists.query
         highest_label = self.lists.maxima(labels)
         self._unit = torch.exp2(-highest_label)
+        # ``2^label - 1`` in that unit, in which the 1 is `_unit`; then what a smaller gamma adds.
         self._target_mass = torch.exp2(labels - highest_label[query]) - self._unit[query]
         if isinstance(loss.gamma, float):
             self._target_mass = self._target_mass + self._unit[query] * (1.0 - loss.gamma)
@@ -261,6 +267,7 @@ class DeviceSoftmax(DeviceObjective):
         if self._gamma == "tight":
             return self._tight_targets(scores)
 
+        # Gamma "uniform": one per document and step, drawn from [0, 1]; phi are the targets.
         phi = torch.empty_like(scores)
         random_numbers = (self.seed, step, GAMMA_STREAM)
         self.lists.run_per_list(
@@ -308,6 +315,7 @@ class DeviceSoftmax(DeviceObjective):
         grad = torch.empty_like(scores)
         hess = torch.empty_like(scores)
         targets = self._targets(scores, step)
+        # The kernel knows the hessian (diagonal, neumann, exact) by a number.
         hessian = _HESSIANS[self.loss.hessian]
         weights = self.lists.weights
         self.lists.run_per_list(
@@ -321,5 +329,7 @@ class DeviceSoftmax(DeviceObjective):
         """
         lists = self.lists
         targets = self._targets(scores, step)
+        # `_costs` are ``-log rho`` of the softmax rho. A list of weight 0 counts 0 even
+        # where its cross-entropy is not finite.
         cross_entropies = lists.sums(targets * self._costs(scores))
         return torch.where(lists.weights == 0, 0.0, lists.weights * cross_entropies)
