@@ -44,6 +44,7 @@ def eval_sets(arguments: EvalArguments) -> dict[str, RankingData] | None:
     Args:
         arguments: the arguments, in any of LightGBM's spellings.
     """
+    # LightGBM takes features and labels in one argument, and in others which rows form a query.
     data = _validation_data(arguments)
     query_arguments = _query_arguments(arguments)
     if data is None and not query_arguments:
@@ -117,6 +118,7 @@ def _split_into_sets(
         data: one set, or a list of several.
         query_arguments: ``group`` or ``qid``, of one set or a list with an item for each set.
     """
+    # A single set becomes a list of one, with its group or qid in a list of one too.
     if not _is_list_of_sets(data):
         data = [_unwrapped(data)]
         query_arguments = {name: [_unwrapped(value)] for name, value in query_arguments.items()}
@@ -148,6 +150,7 @@ def _unwrapped(value: Any) -> Any:
     """
     if not isinstance(value, list) or len(value) != 1:
         return value
+    # [5] is an array of one number, not a list that wraps a set.
     is_list_of_numbers = np.isscalar(value[0])
     return value if is_list_of_numbers else value[0]
 

@@ -198,12 +198,13 @@ class LGBMRanker(Ranker):
         [[0, 0, 0], [1, 1, 1]]
         """
         self._check_fitted("predict")
-        n_trees = -1
+        n_trees = -1  # all, as in LightGBM
         if num_iteration is not None:
             n_trees = whole("num_iteration", num_iteration, least=-1)
         if n_trees < 1 and not pred_leaf and not pred_contrib:
             return super().predict(X, qid, group=group)
 
+        # Documents query by query, and the matrix that the model scores, list features included.
         data, features = self._model_input(X, qid, group)
         model = self.model_ if n_trees < 1 else self.model_.truncated(n_trees)
         if pred_leaf:
@@ -212,6 +213,7 @@ class LGBMRanker(Ranker):
             answer = model.contributions(features, self.n_jobs)
         else:
             answer = model.predict(features, self.n_jobs, data.offsets)
+        # Rows of a query may have been gathered: back to the order of the user's rows.
         return answer if data is X else data.in_source_order(answer)
 
 
@@ -228,6 +230,7 @@ def _refuse_other_arguments(others: Mapping[str, Any], parameters: Iterable[str]
             raise OptionError(
                 f"{name}: is a parameter of the ranker; expected Ranker({name}={value!r})"
             )
+        # An unknown name is the error that Python itself would raise.
         if name not in _WHAT_TO_DO_INSTEAD:
             raise TypeError(f"fit() got an unexpected keyword argument '{name}'")
         raise OptionError(f"{name}: has no counterpart here; {_WHAT_TO_DO_INSTEAD[name]}")

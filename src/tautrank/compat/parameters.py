@@ -36,8 +36,11 @@ _NAMES_OF_DEFAULT_METRIC = ("", "none", "lambdarank", "rank_xendcg")
 
 
 def translated(params: Mapping[str, Any], loss: Any = None) -> dict[str, Any]:
-    """Return parameters of LightGBM as parameters of `Ranker`, with LightGBM's defaults; one error
-    lists all names that neither knows.
+    """Return parameters of LightGBM as keyword arguments of `Ranker`, with LightGBM's defaults where
+    the two differ; raise one error for all names that neither `Ranker` nor LightGBM knows.
+
+    Each parameter goes to the ranker under the ranker's name, into the loss, or to the engine
+    (LightGBM) under LightGBM's name.
 
     Args:
         params: parameters under any of LightGBM's names; None is a value that was not given.
@@ -52,6 +55,7 @@ def translated(params: Mapping[str, Any], loss: Any = None) -> dict[str, Any]:
     tautrank.errors.OptionError: unknown parameter of lightgbm 'etaa'; did you mean 'eta'? (closest: ...). task: is for
     LightGBM's command line; expected a parameter of training
     """
+    # LightGBM has several names for a parameter, of which one is the main name.
     lightgbm_parameters = _by_main_names(params)
     objective = lightgbm_parameters.pop("objective", "lambdarank")
     trained_loss: Any = read_loss(f"lightgbm:{objective}" if loss is None else loss)
@@ -60,9 +64,11 @@ def translated(params: Mapping[str, Any], loss: Any = None) -> dict[str, Any]:
     cutoffs = lightgbm_parameters.pop("eval_at", 5)
 
     parameters: dict[str, Any] = dict(_DEFAULTS)
+    # LightGBM prints from verbosity 1 on; None is the ranker's own default.
     parameters["verbose"] = 0 if verbosity < 1 else None
     parameters["metric"] = _first_metric(metric_names, cutoffs)
-    # What neither the ranker nor the loss has under a name of its own goes to the engine.
+    # What neither the ranker nor the loss has under a name of its own goes to the engine, except
+    # what means nothing to a ranking, such as class weights.
     engine_parameters = {}
     for name, value in lightgbm_parameters.items():
         if name in _NAMES_OF_RANKERS:
@@ -72,6 +78,7 @@ def translated(params: Mapping[str, Any], loss: Any = None) -> dict[str, Any]:
         elif name not in _MEANINGLESS:
             engine_parameters[name] = value
 
+    # The ranker takes `categorical_feature` itself. `refuse` raises one error about all sentences.
     checked_names = [name for name in engine_parameters if name != "categorical_feature"]
     refuse(LightGBM().name_errors(trained_loss, checked_names))
     # 0 and below turn early stopping off in LightGBM.
@@ -86,8 +93,8 @@ def translated(params: Mapping[str, Any], loss: Any = None) -> dict[str, Any]:
 
 
 def _by_main_names(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters of LightGBM by its main name of each instead of an alias, without those that
-    are None.
+    """Return parameters of LightGBM under LightGBM's main names: an alias such as ``eta`` becomes
+    ``learning_rate``, unknown names stay, and parameters that are None are left out.
     """
     main_name_of_alias = main_names()
     value_by_main_name = {}
@@ -107,6 +114,7 @@ def _first_metric(names: Any, eval_at: Any) -> Metric:
     """
     listed_names = names.split(",") if isinstance(names, str) else list(names)
     name = listed_names[0]
+    # Such as "" or "lambdarank": LightGBM then takes the metric of the objective, NDCG.
     if name.lower() in _NAMES_OF_DEFAULT_METRIC:
         name = "ndcg"
     cutoff = eval_at if isinstance(eval_at, int) else max(eval_at)

@@ -87,10 +87,17 @@ class _PerCondition(Claim):
     """The arguments that name systems."""
 
     def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
-        """The systems, for each condition."""
+        """Return the cells (condition, system, metric) that the claim compares: a group per
+        condition, or one group if the claim names its condition.
+
+        Args:
+            conditions: all conditions of the study, which is what it varies.
+        """
+        # `compared` has the names of the claim's arguments that are systems, such as "better".
         systems = [getattr(self, argument) for argument in self.compared]
+        claimed_conditions = (self.condition,) if self.condition else conditions
         groups = []
-        for condition in (self.condition,) if self.condition else conditions:
+        for condition in claimed_conditions:
             groups.append(tuple((condition, system, self.metric) for system in systems))
         return groups
 
@@ -138,7 +145,9 @@ class BetterUnder(Claim):
     worse: str
 
     def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
-        """The system under both conditions."""
+        """Return the two cells (condition, system, metric) that are compared: the system under the
+        condition that should be better, and under the other; the study's conditions do not count.
+        """
         better = (self.better, self.system, self.metric)
         worse = (self.worse, self.system, self.metric)
         return [(better, worse)]
@@ -178,29 +187,49 @@ class GapGrows(Claim):
     relative: bool = False
 
     def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
-        """Both systems at the last condition, then at the first."""
+        """Return the one group of cells (condition, system, metric) that is compared: the better and
+        the worse system under the last condition, then both under the first.
+        """
         cells = []
         for condition in (self.last, self.first):
-            cells += [(condition, self.better, self.metric), (condition, self.worse, self.metric)]
+            cells.append((condition, self.better, self.metric))
+            cells.append((condition, self.worse, self.metric))
         return [tuple(cells)]
 
     def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
-        """By how much the lead grew."""
+        """Return by how much the lead of the better over the worse system grew from the first to the
+        last condition, one number per trial; relative leads are shares of the worse one's value.
+
+        Args:
+            values: from a cell to its values, one per trial.
+            cells: both systems under the last condition, then both under the first.
+        """
         better_last, worse_last, better_first, worse_first = (values(cell) for cell in cells)
-        last, first = better_last - worse_last, better_first - worse_first
+        lead_last = better_last - worse_last
+        lead_first = better_first - worse_first
         if self.relative:
-            return last / worse_last - first / worse_first
-        return last - first
+            return lead_last / worse_last - lead_first / worse_first
+        return lead_last - lead_first
 
     def query_advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
-        """By how much the lead grew, as one number per query whose mean it is."""
+        """Return by how much the lead of the better over the worse system grew from the first to the
+        last condition in one trial, as one number per query whose mean is the trial's number.
+
+        Args:
+            values: from a cell to its values, one per query.
+            cells: both systems under the last condition, then both under the first.
+        """
         if not self.relative:
             return self.advantage(values, cells)
+        # better / worse - 1 is the relative lead; the two ones cancel in the difference. A ratio of
+        # means is no mean of ratios, so each is made linear in the queries.
         better_last, worse_last, better_first, worse_first = (values(cell) for cell in cells)
         return _linear_ratio(better_last, worse_last) - _linear_ratio(better_first, worse_first)
 
     def sentence(self, cells: tuple[Cell, ...]) -> str:
-        """Whose lead over whom grows from where to where."""
+        """Return the claim as a sentence: whose lead over whom, by which metric, grows from which
+        condition to which; it is the same for all cells.
+        """
         kind = "relative lead" if self.relative else "lead"
         lead = f"the {kind} of {self.better} over {self.worse}"
         return f"{lead} on {self.measured} grows from {self.first} to {self.last}"
@@ -261,15 +290,25 @@ class LeadsEarly(Better):
     of_curves = True
 
     def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
-        """The lead after the few trees, minus the lead at the end."""
+        """Return the lead of the better system with few trees less its lead with all, one number per
+        trial; positive if it leads by more early.
+
+        Args:
+            values: from a cell to its training curves, trials by trees.
+            cells: the better system's cell, then the worse one's.
+        """
+        # Trials by trees: the first cell's curves less the second's.
         lead = super().advantage(values, cells)
         n_trees = lead.shape[1]
+        # `early` is the share of the trees that counts as few: at least one tree.
         n_early = max(math.ceil(self.early * n_trees), 1)
         early, last = lead[:, n_early - 1], lead[:, -1]
         return np.asarray(early - last)
 
     def sentence(self, cells: tuple[Cell, ...]) -> str:
-        """Whose lead over whom is wider with how many of the trees."""
+        """Return the claim as a sentence: who leads whom by more after which share of the trees than
+        after all, by which metric, and under which condition if there are several.
+        """
         few = f"{100 * self.early:g}% of the trees"
         lead = f"{self.better} leads {self.worse} by more after {few} than after all of them"
         return f"{lead} on {self.measured}{_condition_suffix(cells[0])}"
@@ -300,17 +339,27 @@ class Converges(_PerCondition):
     of_curves = True
 
     def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
-        """What the last trees may gain, minus what they do."""
+        """Return what the last trees may gain less what they do gain, one number per trial; positive
+        if the system has converged.
+
+        Args:
+            values: from a cell to its training curves, trials by trees.
+            cells: the only cell of the claim.
+        """
         curve = values(cells[0])
         n_trees = curve.shape[1]
+        # `last` is the share of the trees that counts as the last ones.
         n_before = max(math.floor((1 - self.last) * n_trees), 1)
         first, before, end = curve[:, 0], curve[:, n_before - 1], curve[:, -1]
+        # They may gain a share of what all trees after the first one gain.
         allowed = self.share * (end - first)
         gained = end - before
         return np.asarray(allowed - gained)
 
     def sentence(self, cells: tuple[Cell, ...]) -> str:
-        """Who converges, where."""
+        """Return the claim as a sentence: which system has converged by which metric, and what that
+        means (the last trees give at most a share of the gain).
+        """
         trees, share = f"{100 * self.last:g}%", f"{100 * self.share:g}%"
         little = f"the last {trees} of the trees give at most {share} of the gain"
         claim = f"{self.system} has converged on {self.measured}"
@@ -318,7 +367,8 @@ class Converges(_PerCondition):
 
 
 def each(claim: Callable[..., Claim], **arguments: str | Iterable[str]) -> tuple[Claim, ...]:
-    """Return one claim for every combination of the given values, the last argument varying first.
+    """Return one claim of a kind for every combination of the values given for its arguments; of two
+    claims that follow each other, the last argument differs first.
 
     Args:
         claim: the kind of claim.
@@ -330,15 +380,19 @@ def each(claim: Callable[..., Claim], **arguments: str | Iterable[str]) -> tuple
     choices = [one_or_more(values) for values in arguments.values()]
     claims = []
     for values in itertools.product(*choices):
-        claims.append(claim(**dict(zip(arguments, values, strict=True))))
+        # The names of the arguments, in the same order as their values.
+        value_by_argument = dict(zip(arguments, values, strict=True))
+        claims.append(claim(**value_by_argument))
     return tuple(claims)
 
 
 def _linear_ratio(above: F64, below: F64) -> F64:
-    """Return one number per query whose mean is the ratio of two means.
+    """Return one number per query whose mean is the ratio of the means of two arrays (`above` divided
+    by `below`), so that a test over queries can be made of a ratio.
 
-    With the means A and B of ``a`` and ``b`` this is ``A/B + (a - A/B b) / B``, which is linear in
-    both (delta method).
+    For a query with the values a and b, and the means A and B over all queries, it is ``A/B + (a -
+    A/B b) / B``, which is linear in a and b (delta method). NaN, an undefined value, does not count
+    in the means.
     """
     mean_below = np.nanmean(below)
     ratio = np.nanmean(above) / mean_below

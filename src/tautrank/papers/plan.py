@@ -46,8 +46,9 @@ class StudyPlan(Plan):
     def to_plain(self) -> dict[str, Any]:
         """Return the plan as a dictionary that JSON can hold; `from_plain` reads it."""
         fields = dict(vars(self))
-        # The source of the data is written as the user named it, and a fold.
+        # The source of the data is written as two entries: what the user typed, and the fold.
         del fields["data"]
+        # Without losses of the user's own there are no codes (hashes of their source) to keep.
         if not self.codes:
             del fields["codes"]
         plain = {name: to_json(value, "plan") for name, value in fields.items()}
@@ -64,13 +65,15 @@ class StudyPlan(Plan):
             plain: the result of `to_plain`, as read from JSON.
         """
         try:
-            stored = dict(plain)
+            stored = dict(plain)  # a copy, since entries are taken out
             data = DataSource(tuple(stored.pop("data")), stored.pop("fold"))
             fields = {name: from_json(value) for name, value in stored.items()}
             return cls(**fields, data=data)
+        # A value that this version does not know, such as the name of a loss.
         except OptionError as error:
             hint = ""
-            # Each code is a pair: the name of a user's loss, and a hash of its code.
+            # `codes` are pairs: the name of a loss that the user wrote, and a hash of its code. Such
+            # a loss is unknown until the user's file is imported.
             names_of_losses = [str(code[0]) for code in plain.get("codes", [])]
             if names_of_losses:
                 hint = (
@@ -85,13 +88,13 @@ class StudyPlan(Plan):
 
     @property
     def key(self) -> str:
-        """A hash of all that decides the numbers of a run: of what is in the data, but not of where
-        it lies, nor of the study's texts.
+        """A hash of all in this plan that decides the numbers of a run, by which a stored run is
+        recognised: of what is in the data, but not of where it lies, nor of the study's texts.
         """
         plain = self.to_plain()
         for text in ("title", "paper", "claim", "note", "axis"):
             plain["study"][text] = None
-        # The data is recognised by its fingerprints.
+        # The fingerprints stay in, which are hashes of the data itself.
         del plain["data"]
         del plain["fold"]
         return digest(plain)
@@ -110,8 +113,10 @@ class StudyPlan(Plan):
             condition: what the study varies, such as the noise in the labels.
             index: the number of the system in the study.
         """
+        # Of the study: for all, for this condition, for this system, for the two together.
         general, of_condition, of_system, of_both = super().layers(condition, index)
         recipe = self.used_recipe
+        # An empty recipe adds nothing.
         if recipe is None:
             recipe = Recipe(data="", title="")
         system_name = self.study.system_names[index]
@@ -162,6 +167,7 @@ def make_plan(
     if recipe:
         recipe = study.recipe(recipe).data  # an error if the study has none of that name
 
+    # The data given here goes before the study's own; NONE stands for no data.
     source = read_source(data or study.data or NONE, fold)
     has_no_data = source.given == (NONE,)
     if has_no_data and not study.measures_only:

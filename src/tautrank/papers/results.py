@@ -83,7 +83,9 @@ class StudyResult(StudyValues, Comparison):
         return table.to_csv()
 
     def _latex(self) -> str:
-        """Return the tables of means in LaTeX, with verdicts and failures as comments."""
+        """Return the study in LaTeX: its heading and the tables of means, with a comment for each
+        verdict on a claim and each failed trial.
+        """
         failed = [f"failed: {failure.title}: {failure.error}" for failure in self.failures]
         comments = [*study_tables.verdict_lines(self.verdicts), *failed]
         tables = comparison_tables.to_latex(self._result_tables(), comments)
@@ -111,6 +113,7 @@ def collect(store: StudyStore) -> StudyResult:
     Args:
         store: the study's plan and finished trials.
     """
+    # The finished trials, with what tests say about the claims; its fields are the result's first.
     evidence = StudyEvidence(store.plan, store)
     return StudyResult(
         **evidence.fields(),
@@ -134,6 +137,7 @@ def _cells(evidence: StudyEvidence) -> tuple[CellResult, ...]:
     cells = []
     for condition in study.condition_names:
         metrics = study.metrics_under(condition)
+        # A key of a cell is condition, system, metric, and part of the queries.
         for cell_key in product([condition], study.system_names, metrics, study.judged):
             printed = printed_numbers.get(cell_key)
             cells.append(_cell_result(evidence, cell_key, printed))
@@ -156,7 +160,8 @@ def _printed_by_cell(recipe: Recipe | None) -> dict[CellPlace, Printed]:
 def _cell_result(
     evidence: StudyEvidence, cell_key: CellPlace, printed: Printed | None
 ) -> CellResult:
-    """Return the means of a cell, one per finished trial, with the number that the paper prints.
+    """Return the result of a cell (one system under one condition, by one metric): its means over
+    queries, one per finished trial, with the number that the paper prints.
 
     Args:
         evidence: the finished trials.
@@ -167,15 +172,18 @@ def _cell_result(
     mean_by_trial = evidence.means.get(cell_key, {})
     means = {}
     for trial, mean in sorted(mean_by_trial.items()):
+        # NaN: the metric was defined for none of the queries.
         if not math.isnan(mean):
             means[trial] = mean
+    # The sign of a metric is -1 for costs, else 1.
+    higher_is_better = evidence.sign(metric) > 0
     return CellResult(
         condition=condition,
         system=system,
         metric=metric,
         part=part,
-        higher_is_better=evidence.sign(metric) > 0,
-        numbers=tuple(means),
+        higher_is_better=higher_is_better,
+        numbers=tuple(means),  # the numbers of the trials, which are the keys
         means=np.array(list(means.values()), np.float64),
         printed=printed.value if printed else None,
         printed_spread=printed.spread if printed else None,
@@ -197,6 +205,7 @@ def _with_tests(evidence: StudyEvidence, cells: Sequence[CellResult]) -> list[Ce
     cells_with_tests = list(cells)
     for indices in indices_by_metric.values():
         comparisons = [_claim_against(baseline, cells[index]) for index in indices]
+        # One call for each metric: p-values are adjusted for the comparisons of a call.
         judgements = evidence.judge(comparisons)
         for index, judgement in zip(indices, judgements, strict=True):
             cell = cells[index]
@@ -204,6 +213,7 @@ def _with_tests(evidence: StudyEvidence, cells: Sequence[CellResult]) -> list[Ce
             # The test had costs negated, so that greater is better.
             if not cell.higher_is_better:
                 outcome = _with_opposite_sign(outcome)
+            # `own` is the outcome of the paper's own test, `tested` that of this library's.
             cells_with_tests[index] = replace(cell, own=judgement.own, tested=outcome)
     return cells_with_tests
 
@@ -227,7 +237,9 @@ def _with_opposite_sign(outcome: TestOutcome) -> TestOutcome:
 
 
 def _verdicts(evidence: StudyEvidence) -> tuple[Verdict, ...]:
-    """Return a verdict on every comparison of cells that the claims of a paper make."""
+    """Return a verdict (holds, fails or undecided) on every comparison of cells (system, condition,
+    metric) that the claims of a paper make; a claim may make one for each condition.
+    """
     study = evidence.plan.study
     comparisons = []
     for claim in study.claims:
@@ -235,6 +247,7 @@ def _verdicts(evidence: StudyEvidence) -> tuple[Verdict, ...]:
             comparisons.append(ClaimedCells(claim, cells))
 
     verdicts = []
+    # Each judgement has the outcomes of the paper's own test and of this library's.
     judgements = evidence.judge(comparisons)
     for (claim, cells), judgement in zip(comparisons, judgements, strict=True):
         verdict = Verdict(

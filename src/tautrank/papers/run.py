@@ -53,6 +53,7 @@ def run_study(
     (6, ())
     """
     plan = make_plan(study, data, budget=budget, fold=fold, recipe=recipe, seed=seed, n_jobs=n_jobs)
+    # The store keeps each finished trial: those that it holds already are not run again.
     with StudyStore(None if store is None else Path(store), plan) as opened:
         opened.run(choose_workers(workers, dask), progress)
         return collect(opened)

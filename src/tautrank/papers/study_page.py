@@ -49,7 +49,8 @@ def study_page(
     claims: Table | None,
     typed: str | None = None,
 ) -> Page:
-    """Build the page of a study, which need not be finished.
+    """Return the page (HTML report) of a study, section by section: the answer, differences, claims,
+    results, figures, failures, trials, and how to run it again. It need not be finished.
 
     Args:
         result: the values of the study.
@@ -74,13 +75,15 @@ def study_page(
 
 
 def answer(result: StudyValues) -> list[str]:
-    """Return a study in words: the verdict on the claim, what is missing, and which system is best.
+    """Return the outcome of a study as sentences: the verdict on the claim, what is missing, and, if
+    there is a single condition, which system leads.
 
     Args:
         result: the values of the study.
     """
     sentences = []
     if result.n_done and result.verdicts:
+        # `tested` is the outcome of this library's test; a verdict has the paper's own test too.
         tests = [verdict.tested for verdict in result.verdicts]
         comparisons = counted(len(tests), "comparison")
         sentences = [
@@ -90,12 +93,13 @@ def answer(result: StudyValues) -> list[str]:
     sentences += caveats(result)
     if len(result.condition_names) == 1 and not result.measures_only:
         sentences += lead_sentences(result, result.condition_names[0])
+    # What does not apply is an empty sentence.
     return [sentence for sentence in sentences if sentence]
 
 
 def _verdict_counts(result: StudyValues) -> str:
-    """Return how many comparisons of a paper's claims hold, fail and are undecided, in words; also
-    by the paper's own test if it counts otherwise.
+    """Return in words how many comparisons of a paper's claims hold, fail and are undecided by this
+    library's test; and by the paper's own test, if its counts differ.
     """
     counts = _count_text([verdict.tested.verdict for verdict in result.verdicts])
     counts_by_paper = _count_text([verdict.own.verdict for verdict in result.verdicts])
@@ -105,8 +109,11 @@ def _verdict_counts(result: StudyValues) -> str:
 
 
 def _count_text(verdicts: Sequence[str]) -> str:
-    """Return how often each verdict occurs, such as 'holds 2, undecided 3'."""
+    """Return in words how often each verdict occurs, such as 'holds 2, undecided 3'; verdicts that
+    do not occur are left out.
+    """
     counts = Counter(verdicts)
+    # The keys of `_VERDICTS` are all verdicts, in the order in which they are named.
     texts = [f"{verdict} {counts[verdict]}" for verdict in _VERDICTS if counts[verdict]]
     return ", ".join(texts)
 
@@ -141,6 +148,7 @@ def _reproduction_section(result: StudyValues, typed: str | None) -> Code:
     catalogue, else by a call in Python or by the command that was typed.
     """
     study = result.plan.study
+    # A study of that name that was changed since is not the one that the command would run.
     if CATALOGUE.get(study.name) == study:
         remark = (
             "The same command on the same data gives the same numbers; if"
@@ -168,6 +176,7 @@ def command(result: StudyValues) -> str:
         "recipe": plan.recipe or None,
         "repeats": budget.repeats,
     }
+    # A study that only measures trains nothing: no configurations to choose from, no trees.
     if not plan.study.measures_only:
         options |= {"configs": budget.configurations, "trees": budget.trees}
     options |= {"seed": plan.seed, "jobs": plan.n_jobs}
@@ -183,6 +192,7 @@ def python_call(result: StudyValues) -> str:
     """
     plan = result.plan
     data: str | list[str] = list(plan.data.given)
+    # One source of data is written as plain text, several as a list.
     if len(data) == 1:
         data = data[0]
     options: dict[str, Any] = {"budget": plan.budget}

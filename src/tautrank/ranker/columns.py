@@ -76,7 +76,8 @@ def category_columns(argument: Any, train: RankingData) -> tuple[int, ...]:
 
 
 def column_positions(name: str, columns: Iterable[Any], train: RankingData) -> tuple[int, ...]:
-    """Return the numbers of columns, each once.
+    """Return the numbers (from 0) of columns that are given by number or by name, each once, in the
+    order in which they are first given.
 
     Args:
         name: the argument's name.
@@ -84,11 +85,19 @@ def column_positions(name: str, columns: Iterable[Any], train: RankingData) -> t
         train: the training data.
     """
     positions = [_position(name, column, train) for column in columns]
+    # A dictionary keeps the first of equal keys, in their order.
     return tuple(dict.fromkeys(positions))
 
 
 def _position(name: str, column: Any, train: RankingData) -> int:
-    """Return the number of one column of the argument `name`."""
+    """Return the number (from 0) of a column that is given by number or by name; raise an error if
+    the training data has no such column.
+
+    Args:
+        name: the argument that holds the column, for the error.
+        column: the number or name; a number may be text if the data has no names.
+        train: the training data.
+    """
     if isinstance(column, str):
         feature_names = train.feature_names
         if feature_names is not None:
@@ -113,14 +122,21 @@ def column_constraints(argument: Any, train: RankingData) -> list[int]:
         train: the training data.
     """
     constraints = [0] * train.n_features
+    # Keys are names or numbers of columns.
     for column, sign in _sign_by_column(argument, train.n_features).items():
+        # One column is asked for, so there is one position.
         (position,) = column_positions("monotone_constraints", [column], train)
         constraints[position] = whole("monotone_constraints", sign, least=-1, most=1)
     return constraints
 
 
 def _sign_by_column(argument: Any, n_features: int) -> Mapping[Any, Any]:
-    """Return constraints by name or number of the column."""
+    """Return monotone constraints (1: rising, -1: falling, 0: none) by name or number of the column.
+
+    Args:
+        argument: such a mapping, which is returned unchanged; or one constraint per column.
+        n_features: the number of columns.
+    """
     if isinstance(argument, Mapping):
         return argument
     signs = np.atleast_1d(argument)

@@ -204,8 +204,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return {**super().get_params(deep=False), **self._engine_parameters}
 
     def set_params(self, **params: Any) -> Ranker:
-        """Change parameters; a name that is not the ranker's own is a parameter of the engine,
-        checked by `fit`.
+        """Change parameters of the ranker and return the ranker; a name that is not the ranker's own
+        is a parameter of the engine (the library that grows the trees), checked by `fit`.
 
         Args:
             **params: values by name.
@@ -218,6 +218,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             if name in names_of_ranker:
                 setattr(self, name, value)
             else:
+                # A new dictionary: copies of the ranker may share the old one.
                 self._engine_parameters = {**self._engine_parameters, name: value}
         return self
 
@@ -304,8 +305,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         >>> Ranker(n_estimators=3, early_stopping_rounds=2).fit(data, data).best_score_
         1.0
         """
+        # `fit(train, valid)`: the second argument is then validation data instead of labels.
         if isinstance(X, RankingData) and isinstance(y, RankingData):
-            eval_set, y = given_once(y, eval_set), None
+            eval_set = given_once(y, eval_set)
+            y = None
         arguments = inputs.FitArguments(
             train=inputs.ranking_data(X, y, qid, group),
             eval_set=eval_set,
@@ -314,7 +317,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             init_model=init_model,
             callbacks=one_or_more(callbacks or ()),
         )
+        # Everything is checked here, before the training: engine, task and settings.
         training = self._training(arguments)
+        # The record holds the scores after each tree, and which tree was the best.
         model, record = fit(training.engine, training.task, training.settings)
         self._keep(training.fitted(model, record))
         return self
@@ -360,16 +365,21 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return Training(engine, task, settings, train, list_features)
 
     def _loss_to_train(self) -> AnyLoss:
-        """Return the loss, or the committee that `loss` and `members` ask for."""
+        """Return the loss to train from the ranker's parameters `loss` (a loss or its text) and
+        `members`: with `members` it is a committee, that many models whose scores are added.
+        """
         loss = read_loss(self.loss)
         if self.members is None:
             return loss
         if isinstance(loss, Committee):
             return dataclasses.replace(loss, members=self.members)
+        # A committee takes several losses; here all its members have the same one.
         return Committee((loss,), self.members)
 
     def _ranker_to_continue(self, init_model: Any, engine_name: str) -> Ranker | None:
-        """Return the fitted ranker to add trees to, if there is one."""
+        """Return the fitted ranker to add trees to from the argument `init_model` (a ranker or a
+        saved model), None without; raise an error if the engine cannot continue its model.
+        """
         if init_model is None:
             return None
         start = init_model if isinstance(init_model, Ranker) else Ranker.load(init_model)
@@ -406,7 +416,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return category_columns(categorical_feature, train)
 
     def _settings(self, arguments: inputs.FitArguments, train: RankingData) -> Settings:
-        """Return how to train: the ranker's parameters, and what `fit` puts in their place."""
+        """Return the settings of a training (number of trees, learning rate, seed, ...): the
+        ranker's parameters, overridden by settings among the arguments of `fit`.
+
+        Args:
+            arguments: the arguments of `fit`.
+            train: the training data, by whose columns monotone constraints are given.
+        """
         names_of_settings = {field.name for field in dataclasses.fields(Settings)}
         settings = {
             name: getattr(self, name)
@@ -430,7 +446,18 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _with_list_features(
         self, engine: Engine, task: Task, settings: Settings, start: Ranker | None
     ) -> tuple[Task, ListFeatures | None]:
-        """Return the task with the list features that the ranker asks for, and which they are."""
+        """Return the task (data and loss of a training) with list features as further columns, and
+        these list features; the same task and None if the ranker asks for none.
+
+        List features describe a value relative to the list of its query, such as its rank.
+
+        Args:
+            engine: what grows the trees.
+            task: the task, with the features of the data alone.
+            settings: the settings of the training.
+            start: the ranker that is continued, which keeps its list features; None if none is.
+        """
+        # A probe is a short and silent training, by which columns are chosen automatically.
         probe_settings = dataclasses.replace(
             settings,
             n_estimators=min(settings.n_estimators, PROBE_TREES),
@@ -468,18 +495,30 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
         data, features = self._model_input(X, qid, group)
         scores = self.model_.predict(features, self.n_jobs, data.offsets)
-        return scores if data is X else data.in_source_order(scores)
+        if data is X:
+            return scores
+        # The rows of a query were gathered if they were scattered: back to the user's order.
+        return data.in_source_order(scores)
 
     def _scores_rows_as_they_are(self) -> bool:
         """Whether a score depends on nothing but the numbers of its row."""
         return self.list_features_ is None and not self.categories_ and not self.model_.by_list
 
     def _model_input(self, X: Any, qid: Any, group: Any) -> tuple[RankingData, Any]:
-        """Return documents to be scored, and the columns of the model for them."""
+        """Return documents to be scored as `RankingData`, and the matrix that the model scores:
+        their features, checked against those of `fit`, and list features behind them.
+
+        Args:
+            X: features, or `RankingData`.
+            qid: the query of each row; or
+            group: the number of rows of each query.
+        """
         data = inputs.documents(X, qid, group)
-        job_count(self.n_jobs)
+        job_count(self.n_jobs)  # an error if it is no number of threads
+        # List features cannot be computed of features that stay in files; "" means no training.
         inputs.check_streams(data, None, "", list_features=self.list_features_)
-        return data, self._columns(self._like_fit(data, "X").X, data)
+        coded_data = self._like_fit(data, "X")
+        return data, self._columns(coded_data.X, data)
 
     def score(
         self,
@@ -507,6 +546,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         data = inputs.ranking_data(X, y, qid, group)
         weights = inputs.query_weights(sample_weight, data, "sample_weight")
         mean = metric_of_ranker.mean(self.predict(data), data, weights=weights)
+        # The sign is -1 for costs, else 1.
         return metric_of_ranker.sign * mean
 
     def rank(self, X: Any, qid: Any = None, *, group: Any = None) -> Ranking:
@@ -530,11 +570,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if data is not X and data.source_rows is not None:
             rows = data.source_rows
         scores = self.predict(data)
+        # The last key of `lexsort` counts first: by query, then from the highest score down.
         order = np.lexsort((-scores, query_of(data.offsets)))
         return Ranking(
             qid=data.qid_of_document,
             document=rows[order],
-            rank=ranks_in(data.offsets),
+            rank=ranks_in(data.offsets),  # 1, 2, ... within each query
             score=scores[order],
             doc_id=None if data.doc_ids is None else data.doc_ids[order],
         )
@@ -585,7 +626,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         )
 
     def _names_of_features(self) -> tuple[str, ...]:
-        """Return the names of the features in the data: f1, f2, ... if it had no names."""
+        """Return the names of the features that the ranker was fitted on: f1, f2, ... if the
+        training data had no names.
+        """
+        # `fit` sets this attribute only if there are names, as scikit-learn does.
         if hasattr(self, "feature_names_in_"):
             return tuple(str(name) for name in self.feature_names_in_)
         return tuple(f"f{number}" for number in range(1, self.n_features_in_ + 1))
@@ -657,7 +701,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return ranker
 
     def _keep(self, fitted: Fitted) -> None:
-        """Set the attributes that a fitted ranker has."""
+        """Set the attributes that a fitted ranker has, from what the training returned: the model,
+        its history (the record), and the names and categories of the columns.
+        """
         self._fitted = fitted
         self.model_ = fitted.model
         self.categories_ = dict(fitted.categories)
@@ -669,6 +715,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = fitted.n_features
         if fitted.feature_names is not None:
             self.feature_names_in_ = np.array(fitted.feature_names, dtype=object)
+        # An earlier `fit` on data with names may have left them.
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
@@ -684,8 +731,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             raise UnfittedError(f"{name}: this Ranker is not fitted; expected a call of fit before")
 
     def _like_fit(self, data: RankingData, where: str) -> RankingData:
-        """Return data with the codes of `categories_`, if it has the columns that the ranker was
-        fitted on.
+        """Return data with its categories coded as in the training; raise an error if its columns are
+        not those that the ranker was fitted on.
+
+        `categories_` has the categories of each categorical column, whose order gives their codes.
+
+        Args:
+            data: the data.
+            where: the argument that holds it, for the error.
         """
         expected = Columns(self.n_features_in_, getattr(self, "feature_names_in_", None))
         check_columns(where, Columns.of(data), expected, "as in fit")
@@ -693,7 +746,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
 
 def _query(data: RankingData, qid: Any) -> RankingData:
-    """Return the documents of one query."""
+    """Return the documents of the query `qid` as data of this query alone; raise an error if the
+    data has no such query.
+    """
+    # Compared as text, so that the number 7 finds the query "7".
     is_asked_for = np.array([str(known_qid) == str(qid) for known_qid in data.qids], bool)
     if not is_asked_for.any():
         example = f", such as {data.qids[0]}" if data.n_queries else ""

@@ -94,11 +94,18 @@ class Explanation:
         )
 
     def _row(self, document: Any, name: str) -> int:
-        """Return the row of a document, given by what it is called or by its number."""
+        """Return the number of the row of a document, which is given by its label (an id, if the
+        data has ids) or by its number from 0; raise an error if there is none.
+
+        Args:
+            document: the label or number.
+            name: the argument that holds it, for the error.
+        """
         text = str(document)
         labels = [str(label) for label in self.documents]
         if labels.count(text) == 1:
             return labels.index(text)
+        # A label goes before a number; a label that occurs twice names no document.
         is_number = text not in labels and text.isdecimal()
         if is_number and int(text) < len(labels):
             return int(text)
@@ -108,7 +115,8 @@ class Explanation:
         )
 
     def _swap(self, high: int, low: int, candidates: list[int]) -> _Swap:
-        """Return a small change that puts document `low` above document `high`.
+        """Return a small change that puts document `low` above document `high`: columns in which it
+        takes the values of `high`, and its score after that; no columns if no change does.
 
         Args:
             high, low: the rows of the two documents.
@@ -124,11 +132,16 @@ class Explanation:
             without = [kept for kept in columns if kept != column]
             if self._is_swapped(high, low, without):
                 columns = without
-        _, score = self._scores_after(high, low, columns)
+        # The scores of both documents; only that of `low` is wanted.
+        _score_high, score = self._scores_after(high, low, columns)
         return _Swap(columns, float(score))
 
     def _first_that_swap(self, high: int, low: int, candidates: list[int]) -> list[int]:
-        """Return the fewest first candidates that swap two documents together; none if all do not."""
+        """Return the shortest beginning of the list of candidates whose change puts document `low`
+        above document `high`; empty if not even changing all of them does.
+
+        A changed column of `low` has the value of `high`.
+        """
         for n_columns in range(1, len(candidates) + 1):
             if self._is_swapped(high, low, candidates[:n_columns]):
                 return candidates[:n_columns]
@@ -140,13 +153,21 @@ class Explanation:
         return bool(score_low > score_high)
 
     def _scores_after(self, high: int, low: int, columns: list[int]) -> tuple[float, float]:
-        """Return the scores of two documents once `low` has the values of `high` in some columns."""
+        """Return the scores of the documents `high` and `low` once `low` has the values of `high` in
+        some columns.
+
+        Args:
+            high, low: the rows of the two documents.
+            columns: the columns that are changed.
+        """
+        # A score depends on the whole list (list features): all rows are scored.
         if self.by_list:
             changed = self.values.copy()
             changed[low, columns] = self.values[high, columns]
             scores = self.predict(changed)
             return scores[high], scores[low]
 
+        # Otherwise two rows are enough: the first is `high`, the second `low`.
         pair = self.values[[high, low]]
         pair[1, columns] = self.values[high, columns]
         score_high, score_low = self.predict(pair)
@@ -176,7 +197,12 @@ class Explanation:
         return self._table(n_documents).to_text(titles=False)
 
     def _table(self, n_documents: int | None) -> Table:
-        """Return a row for each of the best documents; for all if their number is None."""
+        """Return a table with a row for each of the best documents, the best first: its label, its
+        score, and the features that add or take most.
+
+        Args:
+            n_documents: the number of documents; None for all.
+        """
         columns = (
             Column("document"),
             Column("score"),
@@ -191,7 +217,9 @@ class Explanation:
         return Table(columns, tuple(rows), self._note())
 
     def _largest_contributions(self, row: int) -> str:
-        """Return the features that add or take most of a document's score, such as ``bm25 +0.1``."""
+        """Return in one text the features that add most to, or take most from, the score of the
+        document in a row, such as ``bm25 +0.1, clicks -0.05``; those that add 0 are left out.
+        """
         contributions = self.contributions[row]
         largest = np.argsort(-np.abs(contributions), kind="stable")[:_FEATURES_OF_DOCUMENT]
         texts = []
@@ -264,9 +292,10 @@ class Difference:
         return self._table().to_html()
 
     def _table(self) -> Table:
-        """Return a row for each feature that differs and one for the scores, and as its note what
-        would swap the two documents.
+        """Return the table that compares two documents: a row for each feature that adds unequally
+        to their scores, and one for the scores; its note says what would swap the two.
         """
+        # The column is as wide as the longest name of all features, also of those left out.
         longest_name = max(len(name) for name in ("feature", *self.features))
         columns = (
             Column("feature", words=True, width=longest_name),
@@ -275,6 +304,7 @@ class Difference:
             Column("difference"),
         )
         rows = []
+        # Features that add the same to both scores are left out.
         for index in np.flatnonzero(self.differences):
             rows.append(
                 _cells(
@@ -289,7 +319,10 @@ class Difference:
         return Table(columns, tuple(rows), self._note())
 
     def _note(self) -> str:
-        """Return what would swap the two documents."""
+        """Return a sentence on what would swap the two documents: the features (`changes`) whose
+        values of the upper document would put the lower one above it, and its score then.
+        """
+        # None: not even all values together would.
         if self.score_after is None:
             return f"No value of {self.above} would put {self.below} above it."
         return (
@@ -299,5 +332,7 @@ class Difference:
 
 
 def _cells(name: str, above: float, below: float, difference: float) -> tuple[Cell, ...]:
-    """Return a row of the table of two documents."""
+    """Return a row of the table that compares two documents: a name (a feature, or the score), its
+    values in the upper and in the lower document, and what the difference adds to the score.
+    """
     return Cell(name), Cell(f"{above:.6g}"), Cell(f"{below:.6g}"), Cell(f"{difference:+.4f}")

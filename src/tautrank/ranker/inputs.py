@@ -57,10 +57,11 @@ class FitArguments:
 def ranking_data(
     X: Any, y: Any, qid: Any = None, group: Any = None, names: Any = None
 ) -> RankingData:
-    """Return documents, labels and queries as one `RankingData`.
+    """Return documents, labels and queries as one `RankingData`; raise an error if labels or queries
+    are missing, or are given beside data that has them.
 
     Args:
-        X: features; or `RankingData`, which has all of it.
+        X: features, a row per document; or `RankingData`, which has all of it.
         y: labels, one per row.
         qid: the query of each row; or
         group: the number of rows of each query.
@@ -114,6 +115,7 @@ def documents(X: Any, qid: Any = None, group: Any = None) -> RankingData:
                 "X: is RankingData, which has queries; expected no qid or group with it"
             )
         return X
+    # The levels are the categories of each categorical column.
     features, names, levels = checked_features(X)
     n_documents = features.shape[0]
     queries = checked_queries(n_documents, None, qid, group, of="X", where=None)
@@ -136,9 +138,10 @@ def plain_rows(X: Any, n_features: int) -> F32 | None:
     if X.shape[1] != n_features or X.size > _SMALL:
         return None
     if X.dtype == _SINGLE:
+        # Infinite values are left to the full checks.
         return None if np.isinf(X).any() else np.ascontiguousarray(X)
     if X.dtype == _DOUBLE:
-        # Larger numbers are kept as they are, in float64.
+        # Float32 holds whole numbers up to 2^24; larger ones are kept in float64, by `documents`.
         is_large = np.abs(X) >= 2.0**24
         return None if is_large.any() else np.ascontiguousarray(X, np.float32)
     return None
@@ -147,7 +150,8 @@ def plain_rows(X: Any, n_features: int) -> F32 | None:
 def check_streams(
     train: RankingData, valid: RankingData | None, engine: str, **needs_memory: Any
 ) -> None:
-    """Refuse what needs features in memory, if they are in files.
+    """Raise an error if features are in files (streamed) and something needs them in memory: the
+    engine, a parameter, or training data that is in memory itself.
 
     Args:
         train: the training data, or the data to be scored.
@@ -167,6 +171,7 @@ def check_streams(
             raise OptionError(
                 f"{name}: needs features in memory, but those of X are in files; expected it unset"
             )
+    # The engines that train from files; only distributed data can go to XGBoost.
     able = ("lightgbm", "xgboost") if isinstance(train, DistributedData) else ("lightgbm",)
     if engine and engine not in able:
         raise OptionError(
@@ -176,7 +181,7 @@ def check_streams(
 
 
 def query_weights(weights: ArrayLike | None, data: RankingData, name: str) -> F64 | None:
-    """Return one weight per query.
+    """Return one weight per query from weights per query or per document; None if there are none.
 
     Args:
         weights: one per query, or one per row that is the same within a query; None for none.
@@ -194,14 +199,25 @@ def query_weights(weights: ArrayLike | None, data: RankingData, name: str) -> F6
     check_weights(values, values.size, name)
     if values.size == data.n_queries:
         return values
-    return _weights_of_queries(np.asarray(data.in_document_order(values)), data, name)
+    # Rows of a query may have been scattered: the weights are sorted as the documents were.
+    weights_of_documents = np.asarray(data.in_document_order(values))
+    return _weights_of_queries(weights_of_documents, data, name)
 
 
 def _weights_of_queries(values: F64, data: RankingData, name: str) -> F64:
-    """Return the weight of each query from those of its documents, which must be the same."""
+    """Return the weight of each query from the weights of its documents; raise an error if these
+    differ within a query.
+
+    Args:
+        values: one weight per document.
+        data: the documents, query after query.
+        name: the argument's name, for the error.
+    """
+    # The weight of the first document of each query; the last offset is the end of the data.
     weights = values[data.offsets[:-1]]
     is_different = values != np.repeat(weights, data.sizes)
     if is_different.any():
+        # `argmax` of booleans is the first that is true.
         qid = data.qid_of_document[np.argmax(is_different)]
         raise DataError(
             f"{name}: documents of query {qid} have different weights; "
@@ -213,7 +229,8 @@ def _weights_of_queries(values: F64, data: RankingData, name: str) -> F64:
 def document_propensities(
     propensities: ArrayLike | None, train: RankingData, loss: AnyLoss
 ) -> F64 | None:
-    """Return one propensity per document, in the order of the documents.
+    """Return one propensity per document (the probability that a user looked at it), in the order of
+    the documents; raise an error if the loss does not use propensities.
 
     Args:
         propensities: one per row; None for none.
@@ -222,6 +239,7 @@ def document_propensities(
     """
     if propensities is None:
         return None
+    # A committee has a loss for each member; any other loss is its own only member.
     if not all(isinstance(member, SoftmaxLoss) for member in members_of(loss)):
         raise OptionError(
             f"propensities: the loss {loss} has no use for them; expected listnet or xendcg"
@@ -231,7 +249,7 @@ def document_propensities(
 
 
 def drawn_seed(random_state: Any) -> int:
-    """Return the seed that `random_state` stands for.
+    """Return the seed, a whole number below 2^31, that the parameter `random_state` stands for.
 
     Args:
         random_state: a whole number, a NumPy ``RandomState`` or ``Generator`` to draw from, or None

@@ -66,11 +66,13 @@ class OtherModel(NamedTuple):
 
 
 def tool_of(content: bytes) -> str | None:
-    """Return the tool that wrote a model; None if it is neither LightGBM nor XGBoost.
+    """Return the name of the tool that wrote a model, by how the bytes of its file begin; None if it
+    is neither LightGBM nor XGBoost.
 
     >>> tool_of(b"tree\\nversion=v4\\n"), tool_of(b'{"learner":{'), tool_of(b"PK")
     ('lightgbm', 'xgboost', None)
     """
+    # The beginning is enough, and white space before it may be of any length but not absurd.
     start = content[:400].lstrip()
     if _LIGHTGBM_START.match(start):
         return "lightgbm"
@@ -80,9 +82,10 @@ def tool_of(content: bytes) -> str | None:
 
 
 def model_bytes(source: Any) -> bytes | None:
-    """Return the model of a booster or scikit-learn estimator of LightGBM or XGBoost; None for any
-    other object.
+    """Return the model of a booster or scikit-learn estimator of LightGBM or XGBoost as the bytes of
+    its file; None for any other object.
     """
+    # Known by the package of its class, so that neither tool need be installed or imported.
     tool = type(source).__module__.partition(".")[0]
     if tool == "xgboost":
         booster = source.get_booster() if hasattr(source, "get_booster") else source
@@ -105,6 +108,7 @@ def read_other_model(tool: str, content: bytes) -> tuple[dict[str, Any], Fitted]
     reader = _read_lightgbm if tool == "lightgbm" else _read_xgboost
     try:
         model_of_tool = reader(content)
+    # These say already what is wrong; any other error comes from a damaged file.
     except (DataError, MissingDependencyError):
         raise
     except DAMAGE + engine.model_class.tool_errors():
@@ -119,13 +123,18 @@ def read_other_model(tool: str, content: bytes) -> tuple[dict[str, Any], Fitted]
     # Nothing is known of the training but that it grew the trees.
     n_trees = model.n_trees
     record = Record(history={}, best_iteration=n_trees, best_score=None, steps=n_trees, seed=0)
+    # None: models of these tools have no list features.
     return parameters, Fitted(model, record, feature_names, None, categories)
 
 
 def _read_lightgbm(content: bytes) -> OtherModel:
-    """Return a model in LightGBM's text, whose trees are checked before LightGBM reads them."""
+    """Return the trees, objective, feature names and categories of a model from the bytes of
+    LightGBM's text; raise an error if it is damaged or gives several scores per document.
+    """
     text = content.decode().replace("\r\n", "\n").lstrip()
-    head = _assignments(text.partition("\nTree=0\n")[0])
+    # Lines ``name=value`` before the first tree describe the whole model.
+    text_of_head, _begin, _trees = text.partition("\nTree=0\n")
+    head = _assignments(text_of_head)
     if head["num_tree_per_iteration"] != "1":
         raise DataError(
             f"found a model of {head['num_tree_per_iteration']} classes; "
@@ -139,6 +148,7 @@ def _read_lightgbm(content: bytes) -> OtherModel:
 
     model = read_model("lightgbm", text_for_float32(text).encode(), len(names), scale=1.0)
     categories = _pandas_categories(text, names)
+    # LightGBM's own names for features without names.
     are_default_names = all(name == f"Column_{column}" for column, name in enumerate(names))
     return OtherModel(
         model=model,
@@ -149,7 +159,9 @@ def _read_lightgbm(content: bytes) -> OtherModel:
 
 
 def _assignments(text: str) -> dict[str, str]:
-    """Return the values of the lines ``name=value`` of a text, by name; other lines are left out."""
+    """Return the values of all lines ``name=value`` of a text as a dictionary by name; lines without
+    ``=`` are left out.
+    """
     value_by_name = {}
     for line in text.split("\n"):
         if "=" in line:
@@ -175,6 +187,7 @@ def _pandas_categories(text: str, names: tuple[str, ...]) -> Levels:
     column_numbers = line_of_columns[1].split(",")
     column_names = [names[int(number)] for number in column_numbers]
     levels_of_columns = json.loads(line_of_levels[1])
+    # Then other columns than those of the frame were called categorical: no telling which is which.
     if len(column_names) != len(levels_of_columns):
         return {}
     levels_by_name = {}
@@ -194,21 +207,24 @@ def _check_trees(text: str, n_features: int) -> None:
     _before, _begin, after_begin = text.partition("\nparameters:\n")
     parameters, _end, _after = after_begin.partition("\nend of parameters")
     for line in parameters.split("\n"):
+        # Such as "[num_leaves: 31]".
         is_parameter = re.fullmatch(r"\[\w+: [^\]]*\]", line)
         if line and not is_parameter:
             raise DamagedModelError(f"the parameter {line}")
 
     text_of_trees = text[: text.index("\nend of trees\n")]
-    # The first block is what stands before the first tree.
+    # Split before each line "Tree=...", which stays in its block; the first block is the head.
     _head, *blocks = re.split(r"^(?=Tree=)", text_of_trees, flags=re.M)
     for number, block in enumerate(blocks):
         fields = dict(line.split("=", 1) for line in block.split("\n") if line)
+        # Trees are numbered from 0, in order.
         if fields["Tree"] != str(number) or not _is_whole_tree(fields, n_features):
             raise DamagedModelError(f"tree {number}")
 
 
 def _is_whole_tree(fields: Mapping[str, str], n_features: int) -> bool:
-    """Whether the fields of a tree in LightGBM's text fit each other and the number of features.
+    """Whether the fields of a tree in LightGBM's text fit each other: lists as long as the tree needs,
+    children that form a tree, features that exist, and categories.
 
     Args:
         fields: the text of each field, by name.
@@ -226,9 +242,11 @@ def _is_whole_tree(fields: Mapping[str, str], n_features: int) -> bool:
     for feature in numbers_of_fields["split_feature"]:
         if feature not in range(n_features):
             return False
+    # A linear tree has a formula in each leaf instead of a number.
     is_linear = any(numbers_of_fields["is_linear"])
     if is_linear and "leaf_const" not in fields:
         return False
+    # The learning rate of the tree, which every tree has.
     has_shrinkage = bool(numbers_of_fields["shrinkage"])
     return has_shrinkage and _has_categories(numbers_of_fields)
 
@@ -257,7 +275,8 @@ def _has_categories(numbers_of_fields: Mapping[str, list[float]]) -> bool:
     """Whether a tree in LightGBM's text has as many sets of categories as it says, one per split by
     category, and as many numbers for them as the boundaries between the sets say.
     """
-    # A set is a run of the numbers in `cat_threshold`, whose bits are categories.
+    # A set is a run of the 32-bit numbers in `cat_threshold`, whose bits are categories. Run i goes
+    # from boundary i to boundary i + 1, so there is one boundary more than there are sets.
     boundaries = numbers_of_fields["cat_boundaries"] or [0]
     n_sets = len(boundaries) - 1
     n_words = boundaries[-1]
@@ -274,6 +293,7 @@ def _is_binary_tree(numbers_of_fields: Mapping[str, list[float]], n_leaves: int)
     """
     if n_leaves == 1:
         return True
+    # n leaves need n - 1 splits, of which all but the root are a child.
     children = sorted(numbers_of_fields["left_child"] + numbers_of_fields["right_child"])
     leaves = range(-n_leaves, 0)
     splits_below_root = range(1, n_leaves - 1)
@@ -281,11 +301,14 @@ def _is_binary_tree(numbers_of_fields: Mapping[str, list[float]], n_leaves: int)
 
 
 def _read_xgboost(content: bytes) -> OtherModel:
-    """Return a model in XGBoost's JSON or UBJSON, whose trees are checked before XGBoost reads them."""
+    """Return the trees, objective and feature names of a model from the bytes of XGBoost's JSON or
+    UBJSON (binary JSON); its trees are checked before XGBoost reads them, which trusts them.
+    """
     read_json = from_ubjson if content.startswith(_UBJSON_START) else json.loads
     learner = read_json(content)["learner"]
     _check_kind(learner)
     booster_content = learner["gradient_booster"]
+    # A booster that drops trees ("dart") holds the plain trees in an object "gbtree" of its own.
     trees = booster_content.get("gbtree", booster_content)
     _check_nodes(trees["model"])
 
@@ -351,19 +374,22 @@ def _has_known_nodes(tree: Mapping[str, Any]) -> bool:
         tree: an object of XGBoost's JSON: lists with an entry per node, and the sets of categories
             as runs (begin and size) of the list ``categories``.
     """
+    # Entry i belongs to node i; node 0 is the root.
     left = _as_integers(tree["left_children"])
     right = _as_integers(tree["right_children"])
     features = _as_integers(tree["split_indices"])
     parents = _as_integers(tree["parents"])
     categories = _as_integers(tree.get("categories", []))
+    # Each set of categories belongs to one node, and is the run of `categories` from its begin on.
     nodes_of_sets = _as_integers(tree.get("categories_nodes", []))
     begins_of_sets = _as_integers(tree.get("categories_segments", []))
     sizes_of_sets = _as_integers(tree.get("categories_sizes", []))
 
-    # A child of -1 is none; the parent of the root is no node.
+    # -1 stands for no child. The first parent is left out: the root has none.
     nodes_in_use = np.concatenate([left, right, nodes_of_sets, parents[1:]])
     if nodes_in_use.min() < -1 or nodes_in_use.max() >= left.size:
         return False
+    # Unlike a child, these may not be -1; `initial=0` allows for a tree without sets.
     never_negative = np.concatenate([nodes_of_sets, begins_of_sets, sizes_of_sets])
     if never_negative.min(initial=0) < 0:
         return False
@@ -385,12 +411,14 @@ def _has_all_nodes(tree: Mapping[str, Any]) -> bool:
     """
     left = _as_integers(tree["left_children"])
     right = _as_integers(tree["right_children"])
+    # Entry i has the children of node i; node 0 is the root.
     children = np.sort(np.concatenate([left[left >= 0], right[right >= 0]]))
     n_pruned = int(tree["tree_param"]["num_deleted"])
     n_nodes_below_root = left.size - 1 - n_pruned
     if children.size != n_nodes_below_root:
         return False
-    # They are sorted, and none of them is 0, the root.
+    # Sorted children that all differ have positive differences; with a 0 put before them, the first
+    # difference also says that none of them is 0, the root.
     are_different = bool(np.all(np.diff(children, prepend=0) > 0))
     have_two_or_none = np.array_equal(left < 0, right < 0)
     return are_different and have_two_or_none

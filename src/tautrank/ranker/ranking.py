@@ -38,11 +38,12 @@ class Ranking:
     doc_id: Array | None = None
 
     def top(self, k: int) -> Ranking:
-        """Return the best ``k`` documents of each query.
+        """Return the ranking cut to the best ``k`` documents of each query.
 
         Args:
             k: number of documents.
         """
+        # Ranks are 1, 2, ... within each query.
         is_top = self.rank <= whole("k", k, least=1)
         return Ranking(
             qid=self.qid[is_top],
@@ -53,7 +54,9 @@ class Ranking:
         )
 
     def to_frame(self) -> Any:
-        """Return a pandas frame of one row per line, with the document's id if it has one."""
+        """Return the ranking as a pandas frame: a row per document, with its query, rank, row number,
+        score, and id if the data had ids.
+        """
         columns: dict[str, Array] = {"qid": self.qid, "rank": self.rank, "document": self.document}
         if self.doc_id is not None:
             columns["doc_id"] = self.doc_id
@@ -61,7 +64,9 @@ class Ranking:
         return pandas().DataFrame(columns)
 
     def _repr_html_(self) -> str:
-        """Return the first rows as the table that a notebook shows."""
+        """Return the first rows of the ranking as an HTML table, which a notebook shows; a note says
+        how many more there are.
+        """
         documents = self.document if self.doc_id is None else self.doc_id
         columns = [self.qid, self.rank, documents, self.score]
         rows: list[list[str]] = []

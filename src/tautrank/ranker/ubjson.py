@@ -45,19 +45,25 @@ class _Reader:
         return self._file.read(1)
 
     def value(self, marker: bytes) -> Any:
-        """Read a value whose marker has been read."""
+        """Read and return a UBJSON value whose marker, the byte that tells its type, has been read."""
         if marker == b"{":
             return self._object()
         if marker == b"[":
             return self._array()
         if marker == b"S":
+            # The length of a text is a number, which has a marker of its own.
             return self._text(self.marker())
+        # Markers that are values by themselves: null, true, false.
         if marker in _WORDS:
             return _WORDS[marker]
         return self._number(marker)
 
     def _object(self) -> dict[str, Any]:
-        """Read an object up to its closing brace; the keys are text without a marker of text."""
+        """Read and return a UBJSON object, up to its closing brace, as a dictionary.
+
+        A marker is the byte that tells a type. Keys are always text, and have no marker of text: what
+        stands before a key is the marker of the number that is its length.
+        """
         content = {}
         marker = self.marker()
         while marker != b"}":
@@ -67,7 +73,11 @@ class _Reader:
         return content
 
     def _array(self) -> list[Any]:
-        """Read an array: numbers of one type, a given number of values, or values up to a bracket."""
+        """Read and return a UBJSON array in one of its three forms: numbers of one type (``$``), a
+        given number of values (``#``), or values up to a closing bracket.
+
+        A marker is the byte that tells the type of the next value.
+        """
         marker = self.marker()
         if marker == b"$":
             type_of_numbers = self.marker()
@@ -92,7 +102,7 @@ class _Reader:
         return self._numbers(marker, 1)[0]
 
     def _numbers(self, marker: bytes, count: int) -> list[Any]:
-        """Read some numbers of one type."""
+        """Read and return `count` numbers of the type that a marker byte denotes."""
         if not count:
             return []
         form = np.dtype(_NUMBERS[marker])

@@ -34,7 +34,8 @@ def given_once(beside: RankingData, eval_set: Any) -> RankingData:
 
 
 def validation_sets(eval_set: Any, train: RankingData) -> ValidationSets:
-    """Return validation data with the columns and the category codes of the training data.
+    """Return the validation sets that are given to `fit` joined to one data set, with the name and
+    number of queries of each; their columns and category codes are those of the training data.
 
     Args:
         eval_set: ``(X, y, qid)`` or `RankingData`, or a dictionary of them by name; None for none.
@@ -47,12 +48,15 @@ def validation_sets(eval_set: Any, train: RankingData) -> ValidationSets:
 
     sets = [_like_training(_one_set(data), train) for data in sets_by_name.values()]
     sizes = [data.n_queries for data in sets]
+    # The same query in two sets stays two queries.
     joined = sets[0] if len(sets) == 1 else RankingData.concat(sets, repeated="separate")
     return ValidationSets(joined, tuple(zip(sets_by_name, sizes, strict=True)))
 
 
 def _check_names(sets_by_name: Mapping[Any, Any]) -> None:
-    """Raise an error if there are no sets, or if a name is no text or that of the training data."""
+    """Raise an error if a dictionary of validation sets by name is empty, or if a name is no text or
+    is ``"train"``, the name of the training data in the history.
+    """
     if not sets_by_name:
         raise DataError(f"eval_set: found an empty dictionary; expected {_FORMS}")
     for name in sets_by_name:
@@ -64,7 +68,9 @@ def _check_names(sets_by_name: Mapping[Any, Any]) -> None:
 
 
 def _one_set(data: Any) -> RankingData:
-    """Return one validation set as `RankingData`."""
+    """Return one validation set, `RankingData` or ``(X, y, qid)``, as `RankingData`; raise an error
+    if it is anything else.
+    """
     if isinstance(data, RankingData):
         return data
     if isinstance(data, list) and data and isinstance(data[0], tuple | RankingData):
