@@ -44,6 +44,7 @@ def read_callbacks(callbacks: Iterable[Any]) -> CallbackSettings:
     for callback in callbacks:
         if type(callback).__module__ != "lightgbm.callback":
             functions.append(callback)
+        # LightGBM's `record_evaluation` holds the user's dictionary to fill.
         elif hasattr(callback, "eval_result"):
             records.append(callback.eval_result)
         else:

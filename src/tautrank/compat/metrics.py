@@ -28,6 +28,7 @@ def extra_metrics(eval_metric: Any, eval_at: Any, first_metric: Metric) -> tuple
     metrics: list[Metric] = []
     for name in names:
         listed_metric = metric(name)
+        # `k` is the cutoff: the number of documents, from the top, that count.
         if listed_metric.k is not None:
             metrics.append(listed_metric)
             continue

@@ -97,6 +97,7 @@ def export_model(
     if not hasattr(ranker, "_check_fitted"):
         raise OptionError(f"ranker: found a {type(ranker).__name__}; expected a fitted Ranker")
     ranker._check_fitted("export_model")
+    # An option that is None was not given; `directions` is not given if it is False.
     for option, value in (("name", name), ("store", store), ("directions", directions or None)):
         _check_option(option, value, format)
     _check_model(ranker, format)
@@ -114,7 +115,9 @@ def export_model(
         list_features=ranker.list_features_,
         directions=directions,
     )
-    write_whole(path, FORMATS[format](export))
+    # The function of the format returns the whole model as text or bytes.
+    content = FORMATS[format](export)
+    write_whole(path, content)
 
 
 def _check_option(option: str, value: Any, format: str) -> None:

@@ -96,6 +96,7 @@ def float32_leaves(leaves: F64) -> F32:
     Traceback (most recent call last):
     tautrank.errors.DataError: model: a leaf adds 1e+39 to the score; expected at most 3.4e+38, the largest float32
     """
+    # Too large a number becomes infinite, which is an error below instead of NumPy's warning.
     with np.errstate(over="ignore"):
         rounded = leaves.astype(np.float32)
     is_too_large = ~np.isfinite(rounded)

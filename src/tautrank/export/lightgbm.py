@@ -39,6 +39,7 @@ def lightgbm_text(export: Export) -> str:
     text = re.sub(r"^feature_names=.*$", lambda _match: line_of_names, text, count=1, flags=re.M)
     # The importances at the end of the text have names too: LightGBM itself writes it anew.
     booster = package("lightgbm").Booster(model_str=text)
+    # -1: all trees, not only those up to the best iteration.
     return str(booster.model_to_string(num_iteration=-1))
 
 

@@ -125,6 +125,8 @@ def _put_trees(trees: Sequence[Tree], graph: Nodes, model_input: str) -> None:
         "post_transform": "NONE",
         "domain": "ai.onnx.ml",
     }
+    # One score per document (target), the plain sum of its leaves. Values are compared as doubles,
+    # as thresholds are.
     doubles = graph.cast("DOUBLE", model_input)
     graph.put("TreeEnsembleRegressor", doubles, result="scores", **attributes)
 
@@ -138,7 +140,8 @@ def _tree_attributes(tree_number: int, tree: Tree) -> dict[str, Any]:
     left_ids = _child_ids(tree.left, n_splits)
     right_ids = _child_ids(tree.right, n_splits)
     missing_goes_left = tree.missing_left.astype(np.int64)
-    # Leaves have no feature, threshold or children.
+    # A child of a tree is the number of a split, or ``~leaf``; here leaves are numbered after splits.
+    # Leaves have no feature, threshold or children: zeros stand for them.
     zeros = np.zeros(n_leaves, np.int64)
     return {
         "nodes_treeids": np.full(n_splits + n_leaves, tree_number),

@@ -28,6 +28,8 @@ def put_network(model: TorchModel, graph: Nodes, features: str) -> str:
     """
     layers = _Layers(model, graph)
     outputs = layers.scaled(features)
+    # Torch numbers the modules of the network: linear, normalisation, ... of the first layer, then
+    # those of the next; weights are called by these numbers.
     module = 0
     for _ in model.hidden:
         linear = layers.linear(outputs, f"layers.{module}")
@@ -47,15 +49,28 @@ class _Layers:
         self._graph = graph
 
     def linear(self, inputs: str, layer: str) -> str:
-        """Add a linear layer, and return the name of its result."""
+        """Add a linear layer of the network to the ONNX graph, and return the name of its result.
+
+        Args:
+            inputs: the name of its input, documents by columns.
+            layer: the name of the layer in the network, by which its weights are called.
+        """
         weight = self._put_weights(f"{layer}.weight")
         bias = self._put_weights(f"{layer}.bias")
+        # Torch stores weights as outputs by inputs: `transB` transposes them.
         return self._graph.put("Gemm", inputs, weight, bias, transB=1)
 
     def normalised(self, inputs: str, layer: str) -> str:
-        """Add a layer normalisation, and return the name of its result."""
+        """Add a layer normalisation of the network (each document's values to mean 0 and variance 1,
+        then weighted) to the ONNX graph, and return the name of its result.
+
+        Args:
+            inputs: the name of its input, documents by columns.
+            layer: the name of the layer in the network, by which its weights are called.
+        """
         weight = self._put_weights(f"{layer}.weight")
         bias = self._put_weights(f"{layer}.bias")
+        # Torch's own epsilon, which keeps the divisor above 0.
         return self._graph.put("LayerNormalization", inputs, weight, bias, epsilon=1e-5)
 
     def scaled(self, features: str) -> str:
@@ -69,6 +84,7 @@ class _Layers:
 
         centred = put("Sub", logarithm, self._put_weights("mean"))
         standardised = put("Div", centred, self._put_weights("spread"))
+        # A missing value is NaN, and every result of it.
         is_missing = put("IsNaN", standardised)
         return put("Where", is_missing, constant(0.0, np.float32), standardised)
 

@@ -60,8 +60,12 @@ class Nodes:
         return self.put("Cast", name, to=type_code)
 
     def over_list(self, reduction: str, name: str) -> str:
-        """Add a node that reduces the rows of a value to one, by ``"Sum"``, ``"Max"`` or ``"Min"``,
-        and return the name of its result.
+        """Add a node to the ONNX graph that reduces the rows of a value (the documents of a list) to
+        one row, by ``"Sum"``, ``"Max"`` or ``"Min"``, and return the name of its result.
+
+        Args:
+            reduction: one of these three.
+            name: the name of the value.
         """
         # Since version 13 of ONNX's operators the axes of a sum are an input, those of others not.
         if reduction == "Sum":

@@ -100,6 +100,8 @@ def _split_conditions(tree: Tree) -> F32:
     float32 above its threshold, or the largest float32 instead of infinity, which JSON lacks.
     """
     largest = np.finfo(np.float32).max
+    # The tree compares by ``value <= threshold``; so does the greatest float32 below or equal to it,
+    # for float32 values.
     thresholds = greatest_float32(tree.threshold)
     next_above = np.nextafter(thresholds, np.float32(math.inf))
     return np.clip(next_above, -largest, largest)

@@ -52,7 +52,7 @@ def _tree_xml(tree: Tree) -> str:
     # What stands before the left child of a split, between its children, and after the right one.
     def texts_of_split(split: int, depth: int) -> tuple[str, str, str]:
         indent = indentation(depth)
-        number = tree.feature[split] + 1
+        number = tree.feature[split] + 1  # RankLib counts features from 1
         feature = f"{indent}<feature> {number} </feature>\n"
         threshold = f"{indent}<threshold> {float32_text(thresholds[split])} </threshold>\n"
         begin_left = f'{indent}<split pos="left">\n'

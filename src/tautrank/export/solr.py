@@ -52,6 +52,7 @@ def solr_model(export: Export) -> str:
     # The closing brace follows after the parameters: trees may be nested too deeply for json.
     head_without_brace = json.dumps(head, ensure_ascii=False)[:-1]
 
+    # By default Solr takes a missing value for 0.
     option = '"isNullSameAsZero": false, ' if has_missing else ""
     trees = []
     for tree in export.trees:
@@ -81,6 +82,7 @@ def _tree_json(tree: Tree, names: Sequence[str], has_missing: bool) -> str:
         names: the names of the features, in the order of the columns.
         has_missing: whether splits say where missing values go.
     """
+    # Solr adds 1e-6 to what is written before it compares: lower thresholds are written.
     written_thresholds, _compared = solr_thresholds(tree.threshold)
     leaf_values = float32_leaves(tree.leaf)
 

@@ -127,8 +127,10 @@ class StudyEvidence(FinishedTrials):
         def means_of(cell: Cell) -> F64:
             return self._means(cell, claim.part, trials)
 
+        # Training curves are of all queries together: there is nothing to test query by query.
         if claim.of_curves:
             return Advantage(claim.advantage(curves_of, cells), trials)
+        # What is compared, if it is one cell with another: some papers test these two.
         sides = None
         if len(cells) == 2:
             sides = (means_of(cells[0]), means_of(cells[1]))
@@ -225,12 +227,14 @@ class StudyEvidence(FinishedTrials):
             return over_trials(advantage.trials, self.overlap, study.test.level)
 
         values = self._test_values(claim, cells, advantage)
+        # `values[0]` is what the claim is about, trials by queries: NaN where a query was not tested.
         has_value = ~np.isnan(values[0]).all(axis=0)
         n_queries = np.count_nonzero(has_value)
         if n_queries < 2:
             mean = float(advantage.trials.mean()) if advantage.numbers else math.nan
             return TestOutcome("test over queries and trials", mean, note="too few queries")
         test = resampled_systems_test(values, self.overlap, level=study.test.level)
+        # The first series less the second.
         return TestOutcome.of_pair(test, 0, 1)
 
     def _test_values(self, claim: Claim, cells: tuple[Cell, ...], advantage: Advantage) -> F64:
@@ -243,6 +247,7 @@ class StudyEvidence(FinishedTrials):
         trials = advantage.numbers
         if not isinstance(claim, Better | BetterUnder):
             advantages = list(advantage.queries or ())
+            # A product, so that NaN stays NaN.
             zeros = [0.0 * values for values in advantages]
             return self._aligned_by_query([advantages, zeros], trials)
 
@@ -291,11 +296,13 @@ class StudyEvidence(FinishedTrials):
             tested_queries.append(self._tested_queries(trial, size))
         empty = np.zeros(0, np.int64)  # without trials there is nothing else to join
         queries, column = np.unique(np.concatenate([empty, *tested_queries]), return_inverse=True)
+        # For each value, all trials joined: its trial (row) and its query (column).
         row = np.repeat(np.arange(len(trials)), sizes)
 
         aligned = np.full((len(series), len(trials), queries.size), math.nan)
         for number, values_of_trials in enumerate(series):
             aligned[number, row, column] = np.concatenate([empty, *values_of_trials])
+        # A value that one series lacks does not count in the others either.
         lacks_a_value = np.isnan(aligned).any(axis=0)
         aligned[:, lacks_a_value] = math.nan
         return aligned
@@ -305,7 +312,9 @@ class StudyEvidence(FinishedTrials):
         the same number in all trials.
         """
         plan = self.plan
+        # A draw says by which seeds a trial divides the queries into training and test data.
         draw = Draw(trial, plan.seed, plan.seed_of(trial, 0))
+        # Each fold of the data has a fingerprint.
         n_folds = len(plan.fingerprints)
         return queries_of_trial(plan.study.protocol, draw, n_tested, plan.n_queries, n_folds)
 
@@ -339,11 +348,13 @@ def judge_as_paper(advantage: Advantage, test: PaperTest) -> TestOutcome:
     if test.over == "queries" and advantage.queries is not None:
         name = "paired t-test over the queries of the first trial"
         differences = _values_of_first_trial(advantage.queries)
+    # One number has no variance to test by.
     if differences.size < 2:
         return TestOutcome(name)
 
     mean = float(differences.mean())
     alternative: Literal["greater", "two-sided"] = "greater" if test.one_sided else "two-sided"
+    # `sides` are the values of the two systems, whose intervals are compared.
     if test.kind == "intervals" and test.over == "trials" and advantage.sides is not None:
         name = "intervals over trials"
         p_value = _touching_level(mean, advantage.sides)
@@ -376,10 +387,12 @@ def _touching_level(difference: float, sides: tuple[F64, F64]) -> float:
         difference: the difference of the two means.
         sides: the values of both samples, of the same size.
     """
+    # `ddof=1`: the standard deviation of a sample, with n - 1 as divisor.
     standard_errors = [float(np.std(side, ddof=1)) / math.sqrt(side.size) for side in sides]
     total_error = sum(standard_errors)
     if total_error:
         statistic = difference / total_error
+    # Without any spread, means that differ do so at every level.
     elif difference:
         statistic = math.copysign(math.inf, difference)
     else:

@@ -47,6 +47,7 @@ class StudyStore(Store):
         *,
         data: DataSource | None = None,
     ) -> None:
+        # Without a plan the store is opened to read, or to go on with, the plan that it holds.
         must_exist = plan is None
         if must_exist and (path is None or not path.is_file()):
             raise DataError(f"{path}: found no such file; expected a store of trials")
@@ -184,6 +185,7 @@ def _is_longer(plan: StudyPlan, stored: StudyPlan) -> bool:
     has_stored_data = set(stored.fingerprints) <= set(plan.fingerprints)
     if n_repeats <= n_stored_repeats or not has_stored_data:
         return False
+    # The key is a hash of all that decides the numbers: but for repeats, the two have to be equal.
     budget = replace(stored.budget, repeats=n_repeats)
     extended = replace(stored, budget=budget, fingerprints=plan.fingerprints)
     return extended.key == plan.key

@@ -150,6 +150,7 @@ class ListFeatures:
         """
         from tautrank.ranker._list_features_kernel import describe_lists
 
+        # `width` is the number of columns that are added; `kinds` says which kinds they are of.
         first_column = out.shape[1] - self.width
 
         def describe_range(first_list: int, end_list: int) -> None:
@@ -158,7 +159,8 @@ class ListFeatures:
             )
 
         documents_per_list = np.diff(offsets)
-        # A value costs about as much as 30 of the pairs that `balanced_ranges` counts in.
+        # Threads get ranges of lists of about equal cost. A value costs about as much as 30 of the
+        # pairs that `balanced_ranges` counts in.
         cost_per_list = 30.0 * columns.size * documents_per_list
         run(describe_range, balanced_ranges(cost_per_list, threads), threads)
 
@@ -174,6 +176,7 @@ class ListFeatures:
         valid = None
         if task.valid is not None:
             valid = self._added_to_data(task.valid, threads)
+        # The task keeps the number of columns that are the data's own, which come first.
         n_features = task.train.n_features
         return dataclasses.replace(task, train=train, valid=valid, own_columns=n_features)
 
@@ -200,15 +203,16 @@ class ListFeatures:
         gains_of_list_features = gains[n_features:]
         # The columns of each kind stand in the order of the features that they are made from.
         sources = np.tile(self.columns, sum(self.kinds))
+        # Unlike ``totals[sources] += ...`` this adds all gains of a source that occurs repeatedly.
         np.add.at(totals, sources, gains_of_list_features)
         return totals
 
 
 def _checked_columns(columns: Any) -> tuple[Any, ...]:
-    """Return names or numbers of columns, one or several, as a tuple; raise an error if it is
-    something else, or empty.
+    """Return the columns that a user named, one or several names or numbers, as a tuple; raise an
+    error if they are something else, or none.
     """
-    # To Python True is a number.
+    # To Python True is a number, but no number of a column.
     is_one_column = isinstance(columns, str | int | np.integer) and not isinstance(columns, bool)
     if is_one_column:
         return (columns,)
@@ -250,6 +254,7 @@ def with_list_features(
         threads: number of threads.
         before: the list features of the model that training continues; None if it has none.
     """
+    # `declared` has the kinds (z-score, rank, ...) and columns; columns may be "all" or "auto".
     declared = read_list_features(argument)
     is_automatic = declared is not None and declared.columns == "auto"
     list_features = None if declared is None else _with_column_numbers(declared, task)
@@ -314,6 +319,7 @@ def _best_by_validation(
         raise OptionError(
             "list_features: found 'auto' without validation data; expected an eval_set to choose by"
         )
+    # A record has the scores of a training; the gain of a column is what its splits improved.
     model, record = fit_probe(list_features.added_to(task, threads))
     columns_by_gain = _columns_by_gain(list_features, model)
     numbers_of_columns = [columns_by_gain.size // divisor for divisor in _PROBE_DIVISORS]
@@ -329,6 +335,7 @@ def _best_by_validation(
             candidate = dataclasses.replace(list_features, columns=tuple(columns))
             probe_task = candidate.added_to(task, threads)
         _model, record = fit_probe(probe_task)
+        # Of equal scores the later one wins, which has fewer columns. The sign is -1 for costs.
         if _is_no_worse(record.best_score, best_score, task.metric.sign):
             best, best_score = candidate, record.best_score
     return best
@@ -345,6 +352,7 @@ def _columns_by_gain(list_features: ListFeatures, model: FittedModel) -> I64:
     gains_by_kind = gains_of_list_features.reshape(-1, columns.size)
     gain_per_column = gains_by_kind.sum(axis=0)
 
+    # Columns without gain are not split by: sorted by gain, they come last and are cut off.
     n_used = np.count_nonzero(gain_per_column)
     order = np.argsort(-gain_per_column, kind="stable")
     return columns[order[:n_used]]

@@ -29,7 +29,14 @@ _COMPRESSION_LEVEL = 6
 
 
 def write_archive(file: Any, meta: dict[str, Any], trees: bytes) -> None:
-    """Write the description of a model, and its trees, to an open binary file or a path."""
+    """Write the description of a model (as JSON) and its trees as a zip archive to an open binary
+    file or a path.
+
+    Args:
+        file: the file.
+        meta: the description; its entry ``model`` has the name of the member with the trees.
+        trees: the trees in their engine's own format.
+    """
     text = json.dumps(meta, indent=1, ensure_ascii=False, allow_nan=False)
     with zipfile.ZipFile(file, "w") as archive:
         _add(archive, _META, text.encode("utf-8", "surrogatepass"))
@@ -37,7 +44,9 @@ def write_archive(file: Any, meta: dict[str, Any], trees: bytes) -> None:
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
-    """Write a compressed member into a zip archive, with the same bytes on every system."""
+    """Write a compressed member into a zip archive, with the same bytes on every system: date,
+    permissions and system are constants, not those of the machine.
+    """
     entry = zipfile.ZipInfo(name, _DATE)
     entry.external_attr = _PERMISSIONS
     entry.create_system = _UNIX
@@ -45,10 +54,13 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
 
 
 def read_archive(content: bytes) -> tuple[dict[str, Any], bytes]:
-    """Return the description of a model, and the trees that it describes."""
+    """Return the description of a model and its trees from the bytes of a model file, a zip archive;
+    raise an error that says why if it is none.
+    """
     if not content:
         raise DataError("is empty; expected a model saved by tautrank")
     start = content[:4]
+    # A file cut off after fewer than 4 bytes may still be the beginning of a zip archive.
     if start != ZIP_START[: len(start)]:
         raise not_a_model(f"is not a tautrank model (it starts with {start!r})")
     try:
@@ -121,6 +133,8 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
     than a model can be.
     """
     entry = archive.getinfo(name)
+    # Against archives of a few bytes that unpack to fill the memory: trees may be larger than the
+    # limit if they are not compressed more than real trees are.
     limit = _SIZE_NEVER_REFUSED
     if name != _META:
         limit = max(limit, _LARGEST_RATIO * entry.compress_size)

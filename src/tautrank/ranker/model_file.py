@@ -153,7 +153,8 @@ class _ModelContent(NamedTuple):
 
 
 def read_ranker(source: Any) -> tuple[dict[str, Any], Fitted]:
-    """Return a saved model as the parameters of a ranker, and what it has after training.
+    """Return a saved model as the parameters of a ranker, and what a ranker has after training: the
+    model, its history, and the names and categories of the columns.
 
     Every type is checked, so that no file can surprise what uses it.
 
@@ -162,11 +163,13 @@ def read_ranker(source: Any) -> tuple[dict[str, Any], Fitted]:
             booster.
     """
     content, label = _model_content(source)
+    # "lightgbm" or "xgboost"; None for a file of this library.
     tool = tool_of(content)
     try:
         if tool is not None:
             return read_other_model(tool, content)
-        return _read_description(*read_archive(content))
+        meta, trees = read_archive(content)
+        return _read_description(meta, trees)
     except (DataError, OptionError) as error:
         raise DataError(f"{label}: {error}") from None
     except DAMAGE:
@@ -185,7 +188,9 @@ def check_model(source: Any) -> None:
 
 
 def _model_content(source: Any) -> _ModelContent:
-    """Return the bytes of a model that is a path, bytes, a binary file or a booster."""
+    """Return the bytes of a model from a path, bytes, a binary file, or a booster of LightGBM or
+    XGBoost, and a label for error sentences (the path, or "model").
+    """
     if isinstance(source, bytes | bytearray | memoryview):
         return _ModelContent(bytes(source), "model")
     if isinstance(source, str | os.PathLike):

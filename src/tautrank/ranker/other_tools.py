@@ -72,7 +72,7 @@ def tool_of(content: bytes) -> str | None:
     >>> tool_of(b"tree\\nversion=v4\\n"), tool_of(b'{"learner":{'), tool_of(b"PK")
     ('lightgbm', 'xgboost', None)
     """
-    # The beginning is enough, and white space before it may be of any length but not absurd.
+    # The beginning of the file is enough.
     start = content[:400].lstrip()
     if _LIGHTGBM_START.match(start):
         return "lightgbm"
@@ -85,7 +85,7 @@ def model_bytes(source: Any) -> bytes | None:
     """Return the model of a booster or scikit-learn estimator of LightGBM or XGBoost as the bytes of
     its file; None for any other object.
     """
-    # Known by the package of its class, so that neither tool need be installed or imported.
+    # Known by the package of its class, so that neither tool has to be imported.
     tool = type(source).__module__.partition(".")[0]
     if tool == "xgboost":
         booster = source.get_booster() if hasattr(source, "get_booster") else source
@@ -187,7 +187,7 @@ def _pandas_categories(text: str, names: tuple[str, ...]) -> Levels:
     column_numbers = line_of_columns[1].split(",")
     column_names = [names[int(number)] for number in column_numbers]
     levels_of_columns = json.loads(line_of_levels[1])
-    # Then other columns than those of the frame were called categorical: no telling which is which.
+    # If the two do not match, nothing says which levels belong to which column.
     if len(column_names) != len(levels_of_columns):
         return {}
     levels_by_name = {}
