@@ -56,7 +56,7 @@ class StudyStore(Store):
             meta = {**_plan_meta(plan), "command": command}
         super().__init__(path, meta, kind="study")
         try:
-            # That of a new store is the plan that was just written.
+            # A new store holds the plan that was just written into it.
             stored_plan = self._read_plan(data)
             if plan is not None:
                 self._check_or_extend(plan, stored_plan)
@@ -109,7 +109,9 @@ class StudyStore(Store):
         run_waiting(self.plan, self, workers, progress, retry=retry_failed)
 
     def counts(self) -> dict[str, int]:
-        """How many trials are done, failed, and planned in all."""
+        """The numbers of trials that are done, that failed, and that are planned in all, by these
+        words.
+        """
         statuses = list(self.statuses().values())
         return {
             DONE: statuses.count(DONE),
@@ -143,6 +145,7 @@ class StudyStore(Store):
         from tautrank.papers.catalogue import CATALOGUE
 
         study = self.plan.study
+        # Versions of tautrank differ here only if numbers changed between them.
         begun_by, version = self.meta["tautrank"], tautrank.__version__
         if results_version(begun_by) != results_version(version):
             return f"was begun by tautrank {begun_by}, this is {version}"
@@ -165,7 +168,9 @@ class StudyStore(Store):
 
 
 def _plan_meta(plan: StudyPlan) -> dict[str, str]:
-    """Return the texts about the plan of a study that are written into its store, by name."""
+    """Return by name the texts about the plan of a study that are written into its store: the study,
+    its data, the whole plan as JSON, and a hash by which the plan is recognised.
+    """
     return {
         "study": plan.study.name,
         "study_version": str(plan.study.version),
@@ -213,7 +218,9 @@ def _difference(stored: StudyPlan, plan: StudyPlan) -> str:
 
 
 def _options_of_run(plan: StudyPlan) -> dict[str, Any]:
-    """Return the options of a study's run by name: its budget, seed, recipe and threads."""
+    """Return the options of a study's run by name: its budget (repeats, trees, ...), seed, recipe (a
+    paper's parameters for one data set) and threads.
+    """
     options = dict(vars(plan.budget))
     options["seed"] = plan.seed
     options["recipe"] = plan.recipe

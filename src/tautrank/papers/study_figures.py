@@ -82,6 +82,7 @@ def _condition_figures(result: StudyValues) -> Iterator[FigureSection]:
     axis: one per metric, or one for all if each condition has metrics of its own.
     """
     study = result.plan.study
+    # One system with several metrics is a measurement, which gives several quantities.
     are_quantities = len(study.systems) == 1 and len(study.metrics) > 1
     if are_quantities and not result.has_own_metrics:
         # Several quantities of one system share an axis.
@@ -139,6 +140,7 @@ def _mean_figures(
         )
     points_by_curve = {}
     for name, cells in cells_by_curve.items():
+        # A point is a condition, a mean, and the two ends of its confidence interval.
         points = [_Point(cell.condition, cell.mean, *cell.interval) for cell in cells]
         points_by_curve[name] = points
     curves = _condition_curves(result, points_by_curve)
@@ -197,10 +199,12 @@ def _gains_over_baseline(result: StudyValues, cell: CellResult) -> F64:
     one number per trial that both have finished.
     """
     baseline_cell = result.cell(cell.condition, result.baseline, cell.metric, cell.part)
+    # `numbers` are the numbers of the finished trials, `means` their means over queries.
     mean_by_trial = dict(zip(cell.numbers, cell.means.tolist(), strict=True))
     baseline_by_trial = dict(zip(baseline_cell.numbers, baseline_cell.means.tolist(), strict=True))
     common_trials = sorted(mean_by_trial.keys() & baseline_by_trial.keys())
     differences = [mean_by_trial[trial] - baseline_by_trial[trial] for trial in common_trials]
+    # Of a cost the smaller value is better.
     sign = 1 if cell.higher_is_better else -1
     return sign * np.array(differences, np.float64)
 
@@ -281,6 +285,7 @@ def _condition_figure(result: StudyValues, curves: Sequence[Curve], y_title: str
     styles = styles_of(result) if are_systems else None
     figure = curve_figure(curves, x_title=_axis_title(result), y_title=y_title, styles=styles)
 
+    # The conditions are sorted by their numbers.
     values = list(x_of_condition.values())
     lowest, highest = values[0], values[-1]
     is_logarithmic = lowest > 0 and highest >= _LOG_FROM * lowest
@@ -348,6 +353,7 @@ def _clouds_of_lists(
 
 def _heights_text(clouds: Sequence[Curve]) -> str:
     """Return a sentence on the least and the largest height (range of y) of clouds of points."""
+    # `ptp` is the largest less the least value; `mean` of a curve holds its y values.
     heights = [np.ptp(cloud.mean) for cloud in clouds]
     lowest, highest = min(heights), max(heights)
     return f"{len(clouds)} clouds, from {lowest:.3g} to {highest:.3g} tall."
@@ -376,6 +382,7 @@ def _measured_curve_figures(
             if not np.isnan(values).all():
                 curves.append(Curve(name, x, values))
         figure = _condition_figure(result, curves, measured.axis)
+        # A tick at every second power of 10.
         figure.update_yaxes(type="log", exponentformat="power", dtick=2)
         figure.update_traces(hovertemplate="%{y:.3g} at %{x}")
         summary = (
@@ -386,7 +393,9 @@ def _measured_curve_figures(
 
 
 def _falling_ends_text(curves: Sequence[Curve]) -> str:
-    """Return the last and the first value of each curve, in words."""
+    """Return the last and the first value of each curve in words, such as 'ndcg from 0.1 to 0.9': the
+    curves run from small to large conditions, and are told from the large end.
+    """
     texts = []
     for curve in curves:
         first, last = curve.mean[0], curve.mean[-1]
@@ -445,6 +454,7 @@ def _row_marks(
     """
     cells = [result.cell(condition, measurement, quantity) for measurement in measurements]
     n_trials = [cell.means.size for cell in cells]
+    # The row of each mark: the number of its measurement, once for each of its trials.
     rows = np.repeat(np.arange(len(cells)), n_trials)
     # Quantities count costs as negative numbers; a logarithmic axis has no place for 0.
     values = np.abs(np.concatenate([cell.means for cell in cells]))
@@ -458,6 +468,7 @@ def _hidden_text(marks_of_quantities: Sequence[Curve]) -> str:
     """
     sentences = []
     for marks in marks_of_quantities:
+        # A mark whose value is 0 has NaN as its place on the axis.
         n_zeros = int(np.isnan(marks.x).sum())
         if n_zeros:
             sentences.append(f" Not shown: {n_zeros} values of 0 ({marks.name}).")

@@ -48,7 +48,9 @@ def facts(result: StudyValues) -> dict[str, str]:
 
 
 def _data_text(result: StudyValues) -> str:
-    """Return the data that a study ran on, with its size if it is known."""
+    """Return in words the data that a study ran on, such as a folder, with its numbers of queries and
+    features if they are known.
+    """
     plan = result.plan
     data = ", ".join(plan.data.given)
     if plan.n_queries:
@@ -69,7 +71,9 @@ def _parameters_text(result: StudyValues) -> str:
 
 
 def _budget_text(result: StudyValues) -> str:
-    """Return how many trials, trees and tried configurations a study has, and its seed."""
+    """Return in words the budget of a study: how many trials, trees and tried configurations
+    (parameters to choose from) it has, and its seed.
+    """
     budget, study = result.plan.budget, result.plan.study
     text = f"{budget.repeats} trials"
     if not study.measures_only:
@@ -82,7 +86,9 @@ def _budget_text(result: StudyValues) -> str:
 
 
 def _finished_text(result: StudyValues) -> str:
-    """Return how many trainings or measurements of a study are finished, and how many failed."""
+    """Return in words how many trainings (or measurements, if nothing is trained) of a study are
+    finished, how many failed, and how many models rank nothing, having found no split.
+    """
     kind = "measurements" if result.measures_only else "trainings"
     text = f"{result.n_done} of {result.plan.size} {kind}"
     if result.failures:
@@ -135,7 +141,9 @@ def claim_table(result: StudyValues) -> Table:
 
 
 def _claim_row(verdict: Verdict) -> list[Titled]:
-    """Return the row of one comparison in the table of a paper's claims: cells with their columns."""
+    """Return the row of one comparison in the table of a paper's claims, as cells with their columns:
+    the claim, the verdict and p-value of this library's test, and those of the paper's own test.
+    """
     tested, by_paper = verdict.tested, verdict.own
     # Where a cell holds two values, they are two columns of CSV.
     claim_column = Column("claim", ("claim", "in the paper's words"), words=True)
@@ -221,8 +229,8 @@ def latex_heading(result: StudyValues) -> str:
 
 
 def verdict_lines(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return a line for each comparison that the claims make: a sentence, and the outcomes of the
-    test over queries and trials and of the paper's own.
+    """Return a line for each comparison that a paper's claims make: the claim as a sentence, and the
+    outcomes of this library's test (over queries and trials) and of the paper's own.
     """
     lines = []
     for verdict in verdicts:
