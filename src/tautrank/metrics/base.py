@@ -123,8 +123,10 @@ class Metric(ABC):
         """
         lists = Lists.of(labels, offsets, qid=qid, group=group, judged=judged)
         grades = lists.labels
+        # A few metrics see which documents have no judgment: their label becomes NaN.
         if lists.judged is not None and self.sees_unjudged:
             grades = np.where(lists.judged, grades, np.nan)
+        # The scorer is a function from scores to one value per query.
         scorer, has_relevant = self._scorer(grades, lists.offsets)
         return BoundMetric(self, lists, scorer, has_relevant)
 
@@ -223,8 +225,11 @@ class BoundMetric:
             scores: one number per document; ``-inf`` marks a document that was not retrieved.
         """
         lists = self.lists
+        # Scores come in the user's order. `lists.order` is None if the documents of a query are
+        # adjacent there; otherwise `in_list_order` gathers them.
         checked = arrays.check_scores(scores, lists.offsets, adjacent=lists.order is None)
         values = self._scorer(lists.in_list_order(checked))
+        # Queries without a relevant document: NaN (skipped), 0 or 1, as the option `empty` says.
         values[self._empty] = EMPTY[self.metric.empty]
         return values
 
@@ -264,8 +269,8 @@ def mean_over_queries(values: F64, weights: F64 | None = None) -> float:
     largest = weights.max()
     if largest == 0:
         return math.nan
-    # Weights near the end of the float range would overflow in the sum; a power of two rounds
-    # nothing.
+    # Weights near the end of the float range would overflow in the sum, so all are divided by the
+    # power of two just above the largest; dividing by a power of two rounds nothing.
     exponent = int(np.frexp(largest)[1])
     weights = np.ldexp(weights, -exponent)
     weighted_sum = (weights * values).sum()
@@ -306,22 +311,32 @@ def metric(name: str | Metric, *, like: str | None = None, **options: Any) -> Me
     if isinstance(name, str):
         name = name.lower()
         if name not in METRICS:
-            name = respelled(name)
+            name = respelled(name)  # another tool's spelling, such as "P@10"
     if like is None:
         return METRICS.make(name, **options)
     return METRICS.make(name, **_options_like(like, name, options))
 
 
 def _options_like(like: str, name: str | Metric, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options, and those that make a metric count as the tool `like` does."""
+    """Return the given options of a metric together with those that make it count as another tool
+    does.
+
+    Args:
+        like: the other tool, such as ``"sklearn"``.
+        name: a metric, or its name, which may have options of its own (``"ndcg(gain=linear)"``).
+        options: options given as keywords.
+    """
     if isinstance(name, Metric):
         metric_name = name.name
-        options_of_name = changed_options(name)
+        options_of_name = changed_options(name)  # those that differ from the defaults
     else:
         metric_class, typed_options = METRICS.read(name)
         metric_name = metric_class.name
         options_of_name = dict(typed_options)
-    return preset(like, metric_name, {**options_of_name, **options}) | options
+    # `preset` raises an error if an option contradicts the tool, and returns the tool's options.
+    # Options inside the name stay there.
+    all_given = {**options_of_name, **options}
+    return preset(like, metric_name, all_given) | options
 
 
 @dataclass(frozen=True, repr=False)
@@ -351,8 +366,11 @@ class Evaluation:
         return np.asarray(self.values[index])
 
     def _index(self, name: str | Metric) -> int:
-        """Return the number of a metric; a name without options also finds a metric that another
-        tool's rules (`like`) gave options.
+        """Return the position in `self.metrics` of the metric with a name such as ``"ndcg@10"``;
+        raise an error if none or several match.
+
+        A name without options in parentheses also finds a metric of that name and cutoff that has
+        options, such as those by which it counts as another tool does.
         """
         wanted_metric = metric(name)
         matches = [i for i, candidate in enumerate(self.metrics) if candidate == wanted_metric]
@@ -373,8 +391,10 @@ class Evaluation:
         return mean_over_queries(self.of(which))
 
     def standard_error(self, which: int | str | Metric) -> float:
-        """Return the standard error of that mean over queries; NaN for fewer than two."""
-        values = self.of(which)
+        """Return the standard error of a metric's mean over queries; NaN for fewer than two queries
+        that are not skipped.
+        """
+        values = self.of(which)  # one per query, NaN where it is skipped
         values = values[~np.isnan(values)]
         if values.size < 2:
             return math.nan
@@ -393,7 +413,8 @@ class Evaluation:
         return pandas().DataFrame(self.values.T, index=self.qids, columns=names)
 
     def _table(self, error: str) -> Table:
-        """Return the table of means.
+        """Return a table with a row per metric: its mean over queries, the standard error, and the
+        number of skipped queries.
 
         Args:
             error: the heading of the standard errors.
@@ -417,8 +438,8 @@ class Evaluation:
         return self._table("std. error").to_html()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return means, standard errors and counts as plain values; JSON has no NaN, so it becomes
-        None.
+        """Return means, standard errors and counts of all metrics as a dictionary of plain values,
+        ready for JSON; JSON has no NaN, so `or_none` turns it into None.
         """
         plain_metrics: dict[str, Any] = {}
         for i, metric in enumerate(self.metrics):
@@ -439,6 +460,7 @@ class Evaluation:
         empty.
         """
         rows = [["qid", *map(str, self.metrics)]]
+        # `self.values` has a row per metric: transposed, a row per query.
         for qid, values in zip(self.qids.tolist(), self.values.T.tolist(), strict=True):
             cells = ["" if math.isnan(value) else repr(value) for value in values]
             rows.append([qid, *cells])

@@ -43,7 +43,8 @@ class _FirstRelevant(BinaryMetric):
             values: a row per list: 1 for a relevant document and 0 otherwise, best score first.
         """
         is_relevant = values > 0
-        first_relevant = is_relevant.argmax(axis=1)
+        first_relevant = is_relevant.argmax(axis=1)  # 0 without a relevant document
+        # 1 or 0: whether there is a first relevant document, whose rank is then weighed.
         chances = np.asarray(is_relevant.any(axis=1), np.float64)
         return self._weigh_by_rank(chances, first_relevant + 1.0)
 
@@ -57,9 +58,10 @@ class _FirstRelevant(BinaryMetric):
         n_rows, width = groups.values.shape
         depth = self._depth(width)
         n_relevant = groups.sums(groups.values)
-        n_above = groups.positions()
+        n_above = groups.positions()  # documents of its list above each group
 
         # Only the first tie of a row that holds a relevant document matters: np.unique keeps it.
+        # Groups are in rank order, and `depth` is the number of ranks that count.
         with_relevant = np.flatnonzero((n_relevant > 0) & (n_above < depth))
         rows, first_of_row = np.unique(groups.rows()[with_relevant], return_index=True)
         ties = with_relevant[first_of_row]
@@ -217,6 +219,7 @@ class ERR(RankedMetric):
         """
         ranks = np.arange(1, values.shape[1] + 1)
         terms = values / ranks
+        # The reader surely reaches the first rank, and each later one past all documents above it.
         chance_to_reach = np.cumprod(1.0 - values[:, :-1], axis=1)
         terms[:, 1:] *= chance_to_reach
         return np.asarray(terms.sum(axis=1))
@@ -231,11 +234,12 @@ class ERR(RankedMetric):
             groups: the lists as rows, cut into groups of documents with equal scores; a document's
                 value is the chance that the reader stops at it.
         """
-        depth = self._depth(groups.values.shape[1])
-        n_above = groups.positions()
+        depth = self._depth(groups.values.shape[1])  # number of ranks that count
+        n_above = groups.positions()  # documents of its list above each group
         sum_of_stops = groups.sums(groups.values)
         is_counted = n_above < depth
 
+        # A document without an equal is a group of one: its term is R / rank.
         is_single = groups.sizes == 1
         value_if_single = sum_of_stops / (n_above + 1.0)
         group_values = np.where(is_single & is_counted, value_if_single, 0.0)
@@ -244,6 +248,7 @@ class ERR(RankedMetric):
         if ties.size:
             group_values[ties] = _expected_err_in_ties(_StoppingTies.of(groups, ties), depth)
 
+        # The chance to pass all documents above each rank; 1 for the first one.
         chance_to_reach = np.ones_like(groups.values)
         np.cumprod(1.0 - groups.values[:, :-1], axis=1, out=chance_to_reach[:, 1:])
         reach_of_group = chance_to_reach.ravel()[groups.starts]
@@ -271,7 +276,9 @@ class _StoppingTies(NamedTuple):
 
     @classmethod
     def of(cls, groups: TieGroups, ties: I64) -> _StoppingTies:
-        """Gather the documents that may stop the reader from some of the tie groups.
+        """Gather, from some groups of documents with equal scores (ties), the documents at which
+        the reader stops with a chance above 0; return these chances tie after tie, with sizes and
+        means.
 
         Args:
             groups: all tie groups; a document's value is the chance that the reader stops at it.
@@ -293,7 +300,7 @@ class _StoppingTies(NamedTuple):
             sizes=sizes,
             stops=stops,
             n_stops=n_stops,
-            first_stop=np.cumsum(n_stops) - n_stops,
+            first_stop=np.cumsum(n_stops) - n_stops,  # number of chances of the ties before
             mean_stop=sum_of_stops / sizes,
         )
 
@@ -301,7 +308,8 @@ class _StoppingTies(NamedTuple):
         """Return how many places of each tie count: those within the first ``depth`` ranks that a
         reader reaches with a chance large enough to change a float64.
         """
-        # By Maclaurin's inequality the chance to pass m documents is at most (1 - mean_stop)^m.
+        # By Maclaurin's inequality the chance to pass m documents, the mean over orders of a tie,
+        # is at most (1 - mean_stop)^m: solved for m where it becomes negligible.
         with np.errstate(over="ignore"):
             log_of_pass = np.log1p(-self.mean_stop)
             m_of_negligible = np.log(_NEGLIGIBLE_CHANCE) / log_of_pass
@@ -312,13 +320,19 @@ class _StoppingTies(NamedTuple):
 
 
 def _expected_err_in_ties(ties: _StoppingTies, depth: int) -> F64:
-    """Return what each tie adds to ERR for a reader who reaches it, the mean over the orders of
-    its documents.
+    """Return what each tie (group of documents with equal scores) adds to ERR for a reader who
+    reaches it, the mean over the orders of its documents.
 
     This is ``sum_x R_x prod_{j < x} (1 - R_j) / (n_above + x)`` over the places ``x`` of the tie,
-    where ``R_x`` is the chance that the reader stops at the document there.
+    where ``R_x`` is the chance that the reader stops at the document there, and ``n_above`` the
+    number of documents above the tie.
+
+    Args:
+        ties: the ties, with the chances of those documents that may stop the reader.
+        depth: number of ranks that count.
     """
     n_places = ties.n_places(depth)
+    # Ties of similar width are computed together, as the rows of a matrix.
     expected = np.zeros(ties.sizes.size)
     for chunk, width in of_similar_width(n_places):
         # Most documents first: the ties that still get one are always the first rows.
@@ -327,14 +341,16 @@ def _expected_err_in_ties(ties: _StoppingTies, depth: int) -> F64:
         place = np.arange(1.0, width + 1)
         ranks = ties.n_above[rows, None] + place
         terms = _mean_stop_chances(ties, rows, width) / ranks
+        # Narrower ties than the matrix have places that do not count.
         is_counted = place <= n_places[rows, None]
         expected[rows] = np.where(is_counted, terms, 0.0).sum(axis=1)
     return expected
 
 
 def _mean_stop_chances(ties: _StoppingTies, rows: I64, n_places: int) -> F64:
-    """Return the chance that a reader stops at each of the first places of a tie, the mean over
-    the orders of its documents: a row per tie, a column per place.
+    """Return the chance that a reader stops at each of the first places of a tie (a group of
+    documents with equal scores), the mean over the orders of its documents: a row per tie, a column
+    per place.
 
     Each tie starts with the documents at which no reader stops; then those that may stop a reader
     are added one by one, in all ties at once.
@@ -346,7 +362,8 @@ def _mean_stop_chances(ties: _StoppingTies, rows: I64, n_places: int) -> F64:
     """
     n_stops = ties.n_stops[rows]
     n_without_stop = (ties.sizes[rows] - n_stops)[:, None].astype(np.float64)
-    # Column m: the chance to pass the first m documents, and to stop at the m-th.
+    # Column m: the chance to pass the first m documents, and to stop at the m-th. At first a tie
+    # has only documents that stop nobody: the reader passes as many as there are.
     has_m_documents = np.arange(n_places + 1.0) <= n_without_stop
     chance_passed = has_m_documents.astype(np.float64)
     chance_stopped = np.zeros_like(chance_passed)
@@ -360,7 +377,7 @@ def _mean_stop_chances(ties: _StoppingTies, rows: I64, n_places: int) -> F64:
         sizes = n_without_stop[:n_rows] + (n_added + 1)
         # The slices are views: the chances are changed in place.
         _add_document(chance_passed[:n_rows], chance_stopped[:n_rows], stops[:, None], sizes)
-    return chance_stopped[:, 1:]
+    return chance_stopped[:, 1:]  # there is no 0-th document to stop at
 
 
 def _add_document(passed: F64, stopped: F64, stops: F64, sizes: F64) -> None:

@@ -54,6 +54,10 @@ class MAP(BinaryMetric):
     def _norms(self, values: F64, offsets: I64) -> F64:
         """Return the divisor of each query: the number of its relevant documents, or of those that
         fit into the first ``k`` ranks.
+
+        Args:
+            values: 1 for a relevant document, 0 otherwise.
+            offsets: where each query's documents begin, and the number of documents at the end.
         """
         n_relevant = query_sums(values, offsets)
         if self.k is None or self.divide_by == "relevant":
@@ -63,6 +67,8 @@ class MAP(BinaryMetric):
     def _value_in_order(self, values: F64) -> F64:
         """Return the sum, over the relevant documents of each row, of the precision at each one."""
         ranks = np.arange(1, values.shape[1] + 1)
+        # Values are 1 (relevant) or 0: the sums count the relevant documents down to each rank.
+        # Only the precision at a relevant document is kept.
         precision = np.cumsum(values, axis=1)
         precision *= values
         precision /= ranks
@@ -163,11 +169,12 @@ class _Counted(Binary):
         codes = when_tied(np.nan_to_num(labels), self.ties)
 
         def score(scores: Floats) -> F64:
+            # Documents that were not retrieved (score -inf) become a tie at the bottom.
             comparable = missing_last(scores)
             order = flat_order(comparable, offsets, codes)
             relevant = is_relevant[order]
             irrelevant = is_irrelevant[order]
-            if not self.all_count:
+            if not self.all_count:  # documents that were not retrieved count as neither
                 is_retrieved = scores[order] > -np.inf
                 relevant &= is_retrieved
                 irrelevant &= is_retrieved
@@ -178,6 +185,7 @@ class _Counted(Binary):
                 starts = np.arange(order.size)
                 ends = starts + 1
             ties = _ties_with_relevant(lists, starts, ends, relevant, irrelevant)
+            # Each tie's value is added to that of its query.
             sums = np.bincount(ties.query, self._of_ties(ties), norms.size)
             return sums / divisors
 
@@ -203,20 +211,22 @@ class _CountedLists(NamedTuple):
 def _ties_with_relevant(
     lists: _CountedLists, starts: I64, ends: I64, relevant: Bools, irrelevant: Bools
 ) -> Ties:
-    """Return the ties that hold a relevant document: without one, a tie adds nothing.
+    """Return counts of relevant and irrelevant documents in and above each tie (run of documents
+    with equal scores) that holds a relevant document: without one, a tie adds nothing.
 
     Args:
-        lists: the lists.
+        lists: where each list begins, and its numbers of relevant and irrelevant documents.
         starts, ends: where each tie begins and ends in rank order.
         relevant, irrelevant: documents in rank order: relevant ones, and judged ones that are not.
     """
+    # Entry i counts the documents before rank position i: differences count inside any range.
     relevant_before = _count_before(relevant)
     irrelevant_before = _count_before(irrelevant)
     has_relevant = relevant_before[ends] > relevant_before[starts]
     starts, ends = starts[has_relevant], ends[has_relevant]
 
     query = lists.query[starts]
-    first = lists.offsets[query]
+    first = lists.offsets[query]  # position of the first document of the tie's list
     return Ties(
         query=query,
         above=(starts - first).astype(np.float64),
@@ -239,10 +249,11 @@ def _count_before(flags: Bools) -> F64:
 
 
 def _tie_bounds(scores: Floats, query: I64) -> tuple[I64, I64]:
-    """Return where each tie begins and ends; a document without an equal is a tie of one.
+    """Return where each tie (run of equal scores of a query) begins and ends; a document without an
+    equal is a tie of one.
 
     Args:
-        scores: scores in rank order, queries in place.
+        scores: scores of all documents, query after query, each from the best score to the worst.
         query: the query of each document.
 
     >>> _tie_bounds(np.array([2.0, 1.0, 1.0]), np.array([0, 0, 0]))
@@ -311,10 +322,13 @@ class BPref(_Counted):
     sees_unjudged: ClassVar[bool] = True
 
     def _of_ties(self, ties: Ties) -> F64:
-        """Return the sum of ``1 - min(n_r, R) / min(N, R)`` over each tie's relevant documents.
+        """Return the sum of ``1 - min(n_r, R) / min(N, R)`` over the relevant documents of each tie
+        (documents with equal scores), the mean over the orders of the tie.
 
-        A relevant document stands below x of the tie's n others with the chance 1 / (n + 1) for
-        every x from 0 to n, so that n_r is b + x where b others stand above the tie.
+        R and N are the numbers of relevant and irrelevant documents of the list, and ``n_r`` is
+        the number of irrelevant ones above the relevant document. A relevant document stands below
+        x of the tie's n irrelevant ones with the chance 1 / (n + 1) for every x from 0 to n, so
+        that n_r is b + x where b irrelevant ones stand above the tie.
         """
         n = ties.irrelevant
         b = ties.irrelevant_above
@@ -325,6 +339,7 @@ class BPref(_Counted):
         sum_of_x = last_rise * (last_rise + 1.0) / 2.0
         sum_of_limits = (n - last_rise) * R
         mean = (sum_of_b + sum_of_x + sum_of_limits) / (n + 1.0)
+        # A list without irrelevant documents is divided by 1: its numerator is 0.
         lost = mean / np.maximum(np.minimum(ties.all_irrelevant, R), 1.0)
         return ties.relevant * (1.0 - lost)
 

@@ -47,7 +47,7 @@ def check_gain(gain: Gain) -> Gain:
     """
     if isinstance(gain, str):
         return choice("gain", gain, GAINS)
-    table = _checked_table("gain", gain, GAINS)
+    table = _checked_table("gain", gain, GAINS)  # finite numbers of at least 0
     for i, (before, value) in enumerate(itertools.pairwise(table), 1):
         if value < before:
             fall = f"{value:g}, below entry {i - 1} ({before:g})"
@@ -88,12 +88,13 @@ def check_discount(discount: Discount) -> Discount:
 
 
 def _checked_table(name: str, table: Sequence[float], words: tuple[str, ...]) -> tuple[float, ...]:
-    """Return a table as a tuple of finite numbers of at least 0.
+    """Return a user's table of gains or discounts as a tuple of floats; raise an error if it is
+    empty or has an entry that is no finite number of at least 0.
 
     Args:
-        name: the argument's name.
+        name: name of the user's argument, for errors.
         table: the argument.
-        words: what the argument may be instead, for errors.
+        words: texts that the argument may be instead of a table, such as ``"linear"``, for errors.
     """
     try:
         values = tuple(float(value) for value in table)
@@ -142,7 +143,7 @@ def gain_values(labels: ArrayLike, gain: Gain = "exp2") -> F64:
         return labels.astype(np.float64)
     if isinstance(gain, str):
         return _exponential_gains(labels)
-    table = np.asarray(gain)
+    table = np.asarray(gain)  # indexed by label, so labels have to be indices of it
     expected = (
         f"an integer from 0 to {table.size - 1}, since the gain table has {table.size} entries"
     )
@@ -153,7 +154,12 @@ def gain_values(labels: ArrayLike, gain: Gain = "exp2") -> F64:
 
 
 def _exponential_gains(labels: Numbers) -> F64:
-    """Return ``2^y - 1`` of checked labels."""
+    """Return the gain ``2^y - 1`` of each label y; raise an error about labels so large that it
+    would overflow.
+
+    Args:
+        labels: finite numbers of at least 0, mostly whole ones.
+    """
     check_each(
         "labels",
         labels,
@@ -161,7 +167,7 @@ def _exponential_gains(labels: Numbers) -> F64:
         f"at most {_LARGEST_EXP2_LABEL} for the gain 2^y - 1, or gain='linear' or a gain table",
     )
     # Labels are few different small integers almost always: a lookup is several times faster than
-    # exp2.
+    # exp2. Labels that are not whole get their gain at the end.
     whole_labels = labels.astype(np.int64)
     all_labels = np.arange(int(whole_labels.max()) + 1, dtype=np.float64)
     table = np.exp2(all_labels) - 1.0
@@ -204,7 +210,7 @@ def discount_values(n: int, discount: Discount = "log2", k: int | None = None) -
         values = 1.0 / ranks
     else:
         values = np.zeros(n)
-        values[: len(discount)] = discount[:n]
+        values[: len(discount)] = discount[:n]  # the shorter of table and ranks decides
     if k is not None:
         values[k:] = 0.0
     return values

@@ -70,9 +70,15 @@ class Block(NamedTuple):
         return bool(is_short.any())
 
     def matrix(self, values: Array, fill: float) -> Array:
-        """Lay the flat ``values`` out as rows, ``fill`` where a row is short; may be a view, so
-        read only.
+        """Return values of documents as a matrix with a row per query of this block, padded with
+        ``fill`` where a query has fewer documents than the matrix has columns. It may be a view of
+        ``values``: do not write to it.
+
+        Args:
+            values: one per document of all queries, query after query.
+            fill: the value of the padding.
         """
+        # Consecutive queries that all fill their rows need no copy.
         if self.contiguous:
             n_rows = self.lengths.size
             first = int(self.starts[0])
@@ -110,7 +116,9 @@ def blocks(offsets: I64) -> Iterator[Block]:
     [(1, [0, 2]), (40, [1, 3])]
     """
     lengths = np.diff(offsets)
+    # A block has queries of about the same length: as rows they are padded to one width.
     for queries, width in of_similar_width(lengths):
+        # Full rows of consecutive queries can be taken from the flat arrays without copying.
         are_full = bool((lengths[queries] == width).all())
         distance = int(queries[-1] - queries[0])
         are_neighbours = distance == queries.size - 1
@@ -137,14 +145,14 @@ def of_similar_width(lengths: I64) -> Iterator[tuple[I64, int]]:
     >>> list(of_similar_width(np.array([3, 0, 40, 3])))
     [(array([0, 3]), 3), (array([2]), 40)]
     """
-    widths = row_widths(lengths)
+    widths = row_widths(lengths)  # each length rounded up a little, so that many are equal
     by_width = np.argsort(widths, kind="stable")
     sorted_widths = widths[by_width]
-    first = int(np.searchsorted(sorted_widths, 1))
+    first = int(np.searchsorted(sorted_widths, 1))  # behind the rows of width 0
     while first < by_width.size:
         width = int(sorted_widths[first])
         end_of_width = int(np.searchsorted(sorted_widths, width, side="right"))
-        n_rows = max(1, BLOCK_DOCUMENTS // width)
+        n_rows = max(1, BLOCK_DOCUMENTS // width)  # a bound on the memory of one matrix
         end = min(end_of_width, first + n_rows)
         yield by_width[first:end], width
         first = end
@@ -162,9 +170,9 @@ def row_widths(lengths: I64) -> I64:
     """
     # frexp gives the exponent e of 2^(e-1) <= length < 2^e exactly, where log2 could round.
     exponents = np.frexp(lengths.astype(np.float64))[1].astype(np.int64)
-    # The octave from 2^(e-1) to 2^e is 8 steps of 2^(e-4).
+    # The octave (doubling) from 2^(e-1) to 2^e is 8 steps of 2^(e-4); a step is at least 1.
     step = np.left_shift(1, np.maximum(exponents - 4, 0))
-    n_steps = -(-lengths // step)  # rounded up
+    n_steps = -(-lengths // step)  # rounded up: // rounds down, so both signs are changed
     return n_steps * step
 
 
@@ -197,12 +205,13 @@ class TieGroups(NamedTuple):
         """
         is_first_of_group = np.ones(sorted_keys.shape, dtype=bool)
         is_first_of_group[:, 1:] = sorted_keys[:, 1:] != sorted_keys[:, :-1]
-        starts = np.flatnonzero(is_first_of_group)
+        starts = np.flatnonzero(is_first_of_group)  # positions in the rows laid end to end
         width = sorted_keys.shape[1]
         return cls(
             values=values,
             starts=starts,
             sizes=np.diff(starts, append=is_first_of_group.size),
+            # Numbers of the groups that begin a row: the first document of a row begins a group.
             row_starts=np.flatnonzero(starts % width == 0),
         )
 
@@ -291,7 +300,7 @@ def break_ties(order: I64, sorted_keys: Floats, codes: I64) -> I64:
     >>> break_ties(np.array([[2, 0, 1]]), np.array([[1.0, 2.0, 2.0]]), np.array([[0, 1, 0]]))
     array([[2, 1, 0]])
     """
-    # Number the ties of each row from 0.
+    # Number the ties (runs of equal keys) of each row from 0: the number rises with each new key.
     tie_number = np.zeros(order.shape, dtype=np.int64)
     starts_new_tie = sorted_keys[:, 1:] != sorted_keys[:, :-1]
     np.cumsum(starts_new_tie, axis=1, out=tie_number[:, 1:])
@@ -304,8 +313,8 @@ def break_ties(order: I64, sorted_keys: Floats, codes: I64) -> I64:
         by_tie = np.lexsort((order, codes, tie_number), axis=-1)
         return np.take_along_axis(order, by_tie, axis=1)
 
-    # (tie number, code, position) packed into the bits of one integer: sorting values is several
-    # times faster than sorting indices.
+    # (tie number, code, position) packed into the bits of one integer, the position lowest: sorting
+    # values is several times faster than sorting indices, and the low bits are then the ranking.
     packed = (tie_number << code_bits) | codes
     packed = (packed << position_bits) | order
     packed.sort(axis=1)
@@ -328,16 +337,19 @@ def tie_codes(labels: Numbers, ties: str) -> I64:
     if ties == "input" or labels.size == 0:
         return np.zeros(labels.size, dtype=np.int64)
     codes = _codes_by_label(labels)
+    # "worst" puts the lower label first, "best" the higher one.
     return codes if ties == "worst" else codes.max() - codes
 
 
 def _codes_by_label(labels: Numbers) -> I64:
-    """Return one integer per document, the lower for the lower label."""
+    """Return one integer of at least 0 per document that rises with its label: the labels
+    themselves if they are whole and small, else their rank among the different labels.
+    """
     if labels.max() <= _LARGEST_OWN_CODE:
         whole_labels = labels.astype(np.int64)
         if np.array_equal(whole_labels, labels):
             return whole_labels
-    _, codes = np.unique(labels, return_inverse=True)
+    _labels, codes = np.unique(labels, return_inverse=True)
     return codes.astype(np.int64, copy=False)
 
 
@@ -367,7 +379,7 @@ def missing_last(scores: Floats) -> Floats:
     >>> missing_last(np.array([2.5, -np.inf, 2.5, 9.0]))
     array([1., 0., 1., 2.])
     """
-    if scores.min(initial=np.inf) > -np.inf:
+    if scores.min(initial=np.inf) > -np.inf:  # `initial` is for no scores at all
         return scores
     # Whole numbers in the order of the scores; -inf becomes 0.
     ascending_ranks = np.unique(scores, return_inverse=True)[1]
@@ -406,8 +418,9 @@ def rank_order(
         raise OptionError(
             "ties: found 'expected', which is not an order; expected 'worst', 'best' or 'input'"
         )
-    codes = when_tied(lists.labels, ties)
+    codes = when_tied(lists.labels, ties)  # by which tied documents are ordered
     ranked = flat_order(missing_last(lists.in_list_order(checked)), lists.offsets, codes)
+    # `lists.order` has the input row of each document if queries were scattered in the input.
     return ranked if lists.order is None else lists.order[ranked]
 
 
@@ -425,12 +438,13 @@ def flat_order(scores: Floats, offsets: I64, codes: Codes) -> I64:
     array([1, 0, 3, 2])
     """
     ranked = np.empty(scores.size, dtype=np.int64)
+    # Lists of similar length are sorted together, as the rows of a matrix padded to one width.
     for block in blocks(offsets):
         order = sort_rows(block, scores, block.width, codes).order
         # Padding sorts behind every document, so a row's documents are its first `length` entries.
         columns = np.arange(block.width)
         is_document = columns < block.lengths[:, None]
-        starts = block.starts[:, None]
+        starts = block.starts[:, None]  # first document of each list in the flat arrays
         target_positions = starts + columns
         documents = starts + order
         ranked[target_positions[is_document]] = documents[is_document]

@@ -122,6 +122,8 @@ def preset(like: str, name: str, options: Options) -> dict[str, Any]:
         raise OptionError(
             f"like: found '{like}' for {name}; expected one of its metrics here: {expected}"
         )
+    # `always`: options without which the metric would not be that of the tool. `usual`: the tool's
+    # defaults, which a user may change.
     always = {"ties": tool.ties, **tool.always[name]}
     for option, value in always.items():
         if option in options and options[option] != value:

@@ -59,7 +59,11 @@ class _Positional(RankedMetric):
 
         Every document of a tie is at each of its ranks with the same probability, so the tie adds
         the sum of its values times the mean of its weights.
+
+        Args:
+            groups: the lists as rows, cut into groups of documents with equal scores (ties).
         """
+        # Ranks beyond the depth do not count: their weight stays 0.
         depth = self._depth(groups.values.shape[1])
         weights = np.zeros_like(groups.values)
         weights[:, :depth] = self._rank_weights(depth)
@@ -94,7 +98,7 @@ class _Gained(_Positional):
         for block in blocks(offsets):
             negated_gains = np.negative(block.matrix(values, 0.0))
             negated_gains.sort(axis=1)
-            # Up to the cutoff also where the metric itself looks further.
+            # The best gains first, up to the cutoff k also where the metric itself looks further.
             best_values = np.negative(negated_gains[:, : self.k])
             # The same sum as in _value_in_order, so that a perfect ranking is worth 1 to the last
             # bit.
@@ -186,7 +190,12 @@ class LambdaRankMetric(_Gained):
 
     def _rank_weights(self, n: int) -> F64:
         """Return ``sum_{j < i} |1/D_i - 1/D_j|`` of each rank ``i``, over the upper ranks ``j``
-        that count.
+        that count (at most ``k``); ``1/D_i`` is the discount of rank i.
+
+        Discounts fall with the rank, so the absolute values can be summed without their bars.
+
+        Args:
+            n: number of ranks.
         """
         discounts = discount_values(n, self.discount)
         n_above = np.arange(n)
@@ -194,6 +203,7 @@ class LambdaRankMetric(_Gained):
             n_above = np.minimum(n_above, self.k)
         sums_of_discounts = np.concatenate([[0.0], np.cumsum(discounts)])
         sums_above = sums_of_discounts[n_above]
+        # Rounding errors must not make a weight negative.
         return np.maximum(sums_above - n_above * discounts, 0.0)
 
 
@@ -359,7 +369,8 @@ class RBP(BinaryMetric, _Positional):
 
     @property
     def discount(self) -> tuple[float, ...]:
-        """The worth of the ranks, as far down as a float64 can see it."""
+        """The worth of each rank from the first one down, as far as a float64 can see it."""
+        # Rank r is worth about p^r: solved for r where that becomes negligible.
         n_visible = int(np.ceil(np.log(_NEGLIGIBLE) / np.log(self.p)))
         n_ranks = n_visible if self.k is None else min(self.k, n_visible)
         return tuple(self._rank_weights(n_ranks).tolist())
@@ -462,14 +473,18 @@ def selection_sums(values: F64, scores: F64, k: int) -> F64:
 
 
 def selection_moved(values: F64, sums: F64, document: int, place: int, k: int) -> Any:
-    """DCG-RR with one document hidden (place 0) or shown (place 1), see
-    `tautrank.losses.ScaleFreeMetric.moved`.
+    """Return DCG-RR (sum of gain over rank of the shown documents of a list) after one document is
+    hidden (place 0) or shown (place 1), see `tautrank.losses.ScaleFreeMetric.moved`.
+
+    Shown documents keep their input order, so a change moves only the documents after it by a rank.
 
     Args:
         values: gains in input order.
-        sums: those of `selection_sums`.
-        document: which document.
-        place: 0 or 1.
+        sums: those of `selection_sums`: for each document, whether it is shown, how many are shown
+            before it, and what the documents before it and after it earn: those after it at their
+            own ranks, one rank down, and one rank up.
+        document: which document is hidden or shown.
+        place: 0 to hide it, 1 to show it.
         k: ranks that count.
 
     >>> gains, scores = np.array([1.0, 2.0, 3.0]), np.array([1.0, -1.0, 0.5])
@@ -480,12 +495,14 @@ def selection_moved(values: F64, sums: F64, document: int, place: int, k: int) -
     is_shown = sums[document, _IS_SHOWN] > 0.0
     value = sums[document, _EARNED_BEFORE]
     if place == 0:
+        # If it was shown, the documents after it rise by a rank.
         after = _EARNED_ONE_UP if is_shown else _EARNED_AFTER
         return value + sums[document, after]
 
     rank = sums[document, _SHOWN_BEFORE] + 1.0
     if rank <= k:
         value += values[document] / rank
+    # If it was hidden, the documents after it fall by a rank.
     after = _EARNED_AFTER if is_shown else _EARNED_ONE_DOWN
     return value + sums[document, after]
 
@@ -536,10 +553,11 @@ class DCGRR(Metric):
         gains = gain_values(labels, self.gain)
 
         def score(scores: Floats) -> F64:
+            # The shown documents of all queries, and where those of each query begin among them.
             shown_documents = np.flatnonzero(scores > 0)
             starts = np.searchsorted(shown_documents, offsets[:-1])
             offsets_of_shown = np.append(starts, shown_documents.size)
-            ranks = ranks_in(offsets_of_shown)
+            ranks = ranks_in(offsets_of_shown)  # 1, 2, ... inside each query
             earned = gains[shown_documents] / ranks
             if self.k is not None:
                 earned[ranks > self.k] = 0.0

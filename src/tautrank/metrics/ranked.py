@@ -98,13 +98,14 @@ class RankedMetric(Metric):
         if norms is not None:
             # Empty queries are overwritten later; 1 keeps the division quiet.
             norms = np.where(has_relevant, norms, 1.0)
-        codes = when_tied(labels, self.ties)
+        codes = when_tied(labels, self.ties)  # by which ties are broken; None for the mean
         all_blocks = list(blocks(offsets))
 
         def score(scores: Floats) -> F64:
-            if self.all_count:
+            if self.all_count:  # documents that were not retrieved (-inf) count, at the bottom
                 scores = missing_last(scores)
             numbers = np.zeros(offsets.size - 1)
+            # A block holds queries of similar length, sorted together as the rows of a matrix.
             for block in all_blocks:
                 sorted_rows = sort_rows(block, scores, self._depth(block.width), codes)
                 numbers[block.queries] = self._row_values(block, sorted_rows, values)
@@ -113,14 +114,17 @@ class RankedMetric(Metric):
         return score, has_relevant
 
     def _row_values(self, block: Block, sorted_rows: SortedRows, values: F64) -> F64:
-        """Return the metric of each row of a block, before it is divided by its norm.
+        """Return the metric of each row (list) of a block, before it is divided by its norm.
+
+        Rows with open ties, tied documents in no fixed order, get the mean over their orders.
 
         Args:
-            block: the rows.
-            sorted_rows: their ranking.
+            block: lists of similar length, laid out as the rows of a matrix.
+            sorted_rows: their ranking, and which rows have open ties.
             values: the value of each document of all lists.
         """
         depth = sorted_rows.head.shape[1]
+        # `_without_missing` sets the values of documents that were not retrieved to 0.
         in_order = block.take(values, sorted_rows.order[:, :depth])
         row_values = self._value_in_order(_without_missing(in_order, sorted_rows.head))
 
@@ -232,7 +236,7 @@ class ListMetric(Metric):
                 " expected worst, best or input"
             )
         fields_of_metric = [field.name for field in fields(self)]
-        names = self._parameters_of_one_list()
+        names = self._parameters_of_one_list()  # the first one takes the labels
         takes_fields_only = set(names[1:]) <= set(fields_of_metric)
         if not names or not takes_fields_only:
             raise OptionError(
@@ -253,13 +257,15 @@ class ListMetric(Metric):
         """Return a function that calls `one_list` for each list that has a relevant document; and
         which lists have one.
         """
-        names = self._parameters_of_one_list()[1:]
+        names = self._parameters_of_one_list()[1:]  # the first one takes the labels
         options = {name: getattr(self, name) for name in names}
+        # A function that takes the cutoff k gets the whole list, and any other only k documents.
         cutoff = None if "k" in options else self.k
         all_labels = np.asarray(labels, np.float64)
         has_relevant = query_sums(all_labels, offsets) > 0
 
         def score(scores: Floats) -> F64:
+            # Labels in rank order, query after query.
             ranked = all_labels[rank_order(scores, all_labels, offsets, self.ties)]
             values = np.zeros(has_relevant.size)
             for query in np.flatnonzero(has_relevant):
@@ -310,8 +316,9 @@ class ReaderMetric(Protocol):
 
 
 def reader_parts(metric: ReaderMetric, labels: Numbers, offsets: I64) -> tuple[F64, F64]:
-    """Return ``g`` over the norm of its list, one per document, and ``w``, one per rank, 0 beyond
-    the cutoff.
+    """Return the value ``g`` of each document, divided by the norm of its list (what the metric
+    divides by), and the weight ``w`` of each rank, 0 beyond the cutoff: the two
+    factors of the terms that the metric adds up.
 
     Args:
         metric: the metric; its ``ties`` and ``empty`` do not matter.
@@ -327,7 +334,7 @@ def reader_parts(metric: ReaderMetric, labels: Numbers, offsets: I64) -> tuple[F
     weights = discount_values(longest, metric.discount, metric.k)
     gains = metric._document_values(labels)
     norms = metric._norms(gains, offsets)
-    if norms is not None:
+    if norms is not None:  # the largest value of each list; 0 for a list without relevant ones
         divisors = np.where(norms > 0, norms, 1.0)
         gains = gains / np.repeat(divisors, sizes)
     return gains, weights

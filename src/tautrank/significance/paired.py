@@ -205,9 +205,13 @@ def randomisation_test(
     differences = _paired_differences(a, b)
     nonzero = differences[differences != 0]  # flipping a zero changes nothing
 
-    # T and T* are compared as sums: the number of queries is common to both.
+    # T and T* are compared as sums: the number of queries is common to both. How far a sum speaks
+    # for the alternative: its size, the sum itself (np.positive returns its argument unchanged), or
+    # its negative.
     extremity_by_alternative = {"two-sided": np.abs, "greater": np.positive, "less": np.negative}
     extremity_of = extremity_by_alternative[alternative]
+    # A flipped sum that equals the observed one but for rounding errors counts as equally extreme,
+    # so the threshold is lower by the largest such error.
     rounding = _ROUNDING * float(np.abs(nonzero).sum())
     threshold = extremity_of(nonzero.sum()) - rounding
 
@@ -222,6 +226,7 @@ def randomisation_test(
         flipped_sums = _flipped_sums(nonzero, flips)
         n_extreme += int(np.count_nonzero(extremity_of(flipped_sums) >= threshold))
 
+    # The enumeration contains the observed assignment; random draws do not: 1 is added for it.
     if is_exact:
         name = "randomisation test (exact)"
         p_value = n_extreme / 2**nonzero.size
@@ -233,10 +238,10 @@ def randomisation_test(
 
 
 def _all_flips(differences: F64) -> Iterator[NDArray[np.uint64]]:
-    """Yield every assignment of signs to some differences, in batches of rows ``[rows, 1]``: bit i
-    of a row says whether difference i is flipped.
+    """Yield all 2^n ways to keep or flip the signs of n differences, in batches of rows
+    ``[rows, 1]`` of one 64-bit word: bit i of a row says whether the sign of difference i is flipped.
 
-    The assignments are the binary numbers from 0 to 2^n - 1.
+    The rows are simply the binary numbers from 0 to 2^n - 1, in batches that fit into memory.
     """
     for start, end in _batches(2**differences.size, n_words=1):
         assignments = np.arange(start, end, dtype=np.uint64)
@@ -245,28 +250,36 @@ def _all_flips(differences: F64) -> Iterator[NDArray[np.uint64]]:
 
 
 def _random_flips(differences: F64, n_assignments: int, seed: int) -> Iterator[NDArray[np.uint64]]:
-    """Yield random assignments of signs to some differences, in batches of rows ``[rows, words]`` of
-    64 bits: bit i of a row says whether difference i is flipped.
+    """Yield random choices to keep or flip the sign of each of some differences, in batches of rows
+    ``[rows, words]`` of 64-bit words: bit i of a row says whether the sign of difference i is
+    flipped.
 
-    Each assignment takes the next whole words of one random stream, so assignments do not depend on
-    the size of the batches.
+    Each row takes the next whole words of one random stream, so rows do not depend on the size of
+    the batches (which are as large as fits into memory).
+
+    Args:
+        differences: one per query.
+        n_assignments: number of rows to draw in all.
+        seed: seed of the random stream.
     """
     generator = np.random.PCG64(seed)
     n_words = max(1, math.ceil(differences.size / 64))
     for start, end in _batches(n_assignments, n_words):
         words = generator.random_raw((end - start) * n_words)
+        # Little-endian on any machine, since the bits are read byte by byte.
         yield words.reshape(-1, n_words).astype("<u8", copy=False)
 
 
 def _batches(n_rows: int, n_words: int) -> Iterator[tuple[int, int]]:
-    """Yield the first row of each batch and one past its last, for batches that fit into the working
-    memory.
+    """Divide `n_rows` rows into batches whose sums fit into the working memory, and yield the first
+    row of each batch and one past its last.
 
     Args:
-        n_rows: number of rows, one per assignment of signs.
+        n_rows: number of rows; each says which signs of the differences are flipped.
         n_words: number of 64-bit words of a row.
     """
-    # Each of the 8 bytes of a word needs a float64 of 8 bytes: a sum of eight differences.
+    # For each of the 8 bytes of a word, a sum of eight differences is looked up: a float64 of 8
+    # bytes. So a word needs 8 * 8 = 64 bytes.
     bytes_per_row = 64 * n_words
     rows_per_batch = max(1, _BATCH_BYTES // bytes_per_row)
     for start in range(0, n_rows, rows_per_batch):
@@ -336,6 +349,8 @@ def _resampled_means(values: F64, resamples: int, seed: int) -> F64:
     """
     from scipy.stats import bootstrap
 
+    # Only the resampled means are used, not SciPy's interval: so the method does not matter. The
+    # batch says how many samples of 8-byte numbers are in memory at a time.
     result = bootstrap(
         (values,),
         np.mean,
@@ -372,11 +387,12 @@ def holm(p_values: ArrayLike) -> F64:
     is_outside = (p < 0) | (p > 1)  # false for NaN, which is allowed
     check_each("p_values", p, ~is_outside, "a number from 0 to 1")
 
-    made_comparisons = np.flatnonzero(~np.isnan(p))
+    made_comparisons = np.flatnonzero(~np.isnan(p))  # NaN: a comparison that was not made
     ascending = made_comparisons[np.argsort(p[made_comparisons], kind="stable")]
     factors = np.arange(ascending.size, 0, -1)  # m, m - 1, ..., 1
     multiplied = np.minimum(1.0, factors * p[ascending])
     adjusted = np.full(p.size, np.nan)
+    # The maximum over j <= i; positions in `ascending` put the values back into the order given.
     adjusted[ascending] = np.maximum.accumulate(multiplied)
     return adjusted
 
@@ -407,14 +423,19 @@ def _t_test(name: str, differences: F64, scale: float, alternative: Alternative)
     if standard_error > 0:
         t = mean / standard_error
     else:
-        t = math.copysign(math.inf, mean)
+        t = math.copysign(math.inf, mean)  # the same difference everywhere: p is 0 or 1
     p_value = t_tail(t, differences.size - 1, alternative)
     return TestResult(t, p_value, mean, differences.size, name, alternative)
 
 
 def t_tail(t: float, freedom: float, alternative: Alternative) -> float:
-    """Return the p-value of Student's t with `freedom` degrees of freedom, which need not be whole."""
-    from scipy.special import stdtr
+    """Return the p-value of a value of Student's t with `freedom` degrees of freedom, which need not
+    be whole.
+
+    By symmetry the chance of a value above t is that of one below -t, which loses no digits for a
+    large t.
+    """
+    from scipy.special import stdtr  # stdtr(freedom, t): the chance of a value below t
 
     if alternative == "two-sided":
         return min(1.0, 2 * float(stdtr(freedom, -abs(t))))
@@ -424,32 +445,36 @@ def t_tail(t: float, freedom: float, alternative: Alternative) -> float:
 
 
 def _flipped_sums(d: F64, flips: NDArray[np.uint64]) -> F64:
-    """Return the sum of differences with some of their signs flipped, for each assignment of signs.
+    """Return one sum per row of `flips`: the sum of all differences after the signs that this row
+    marks are flipped.
 
-    Bytes are looked up in a table: the differences are put in groups of eight, and of each group
-    the sums under all 256 assignments of eight signs are computed once.
+    Bytes are looked up in a table: the differences are put in groups of eight, and for each group
+    the sums under all 256 ways to flip eight signs are computed once.
 
     Args:
         d: the differences.
-        flips: ``[assignments, words]``; bit i of a little-endian row says that d[i] counts
+        flips: 64-bit words, ``[rows, words]``; bit i of a little-endian row says that d[i] counts
             negatively.
     """
-    bytes_of_flips = flips.view(np.uint8)
+    bytes_of_flips = flips.view(np.uint8)  # [rows, groups]: a byte has the signs of a group
     n_groups = bytes_of_flips.shape[1]
     groups = np.zeros((n_groups, 8))
     groups.flat[: d.size] = d  # padded with zeros, whose signs do not matter
 
     byte_values = np.arange(256)
     bit_numbers = np.arange(8)[:, None]
-    is_flipped = (byte_values >> bit_numbers) & 1
+    is_flipped = (byte_values >> bit_numbers) & 1  # bit b of each byte value, [8, 256]
     signs = 1.0 - 2.0 * is_flipped  # [8, 256]
     sum_table = groups @ signs  # [groups, 256]
+    # Entry [row, group] is the sum of that group's differences under the row's byte for it.
     sums_of_groups = sum_table[np.arange(n_groups), bytes_of_flips]
     return np.asarray(sums_of_groups.sum(axis=1), np.float64)
 
 
 def _bca_levels(values: F64, means: F64, levels: F64) -> F64:
-    """Return the levels at which Efron's BCa interval reads the quantiles of the resampled means.
+    """Return corrected quantile levels for a bootstrap interval of a mean by Efron's BCa
+    (bias-corrected and accelerated) method; the quantiles of the resampled means at these levels are
+    the ends of the interval.
 
     BCa corrects the nominal levels for bias, the share of resampled means below the estimate, and
     for skewness by an acceleration. SciPy finds the acceleration by leaving out each query in turn,
@@ -475,6 +500,7 @@ def _bca_levels(values: F64, means: F64, levels: F64) -> F64:
     half_a_mean = 0.5 / means.size
     bias = ndtri(np.clip(share_below, half_a_mean, 1 - half_a_mean))
 
+    # BCa works with normal quantiles z: a level of 0.025 is z = -1.96.
     z = bias + ndtri(levels)
     corrected_z = bias + z / (1 - acceleration * z)
     return np.asarray(ndtr(corrected_z), dtype=np.float64)
@@ -489,6 +515,7 @@ def _test_to_train(
     is refused.
     """
     has_no_size = n_train is None and n_test is None
+    # `fraction` checks that the number is between 0 and 1, and returns it.
     if test_fraction is not None and has_no_size:
         return fraction("test_fraction", test_fraction) / (1 - test_fraction)
     if test_fraction is None and n_train is not None and n_test is not None:
@@ -519,7 +546,7 @@ def _finite_vector(values: ArrayLike, name: str, *, allow_nan: bool) -> F64:
     """Return values, one per query, as a float64 vector; refuse infinite ones, and NaN unless it is
     allowed.
     """
-    vector = numbers(name, values, "query")
+    vector = numbers(name, values, "query")  # a flat array; "query" is the word for errors
     is_allowed = ~np.isinf(vector) if allow_nan else np.isfinite(vector)
     check_each(name, vector, is_allowed, "a finite number")
     return vector
@@ -559,6 +586,7 @@ def _paired_differences(a: ArrayLike, b: ArrayLike) -> F64:
         )
 
     all_differences = values_a - values_b
+    # From here on both systems skip the same queries.
     differences = all_differences[~is_skipped_a]
     if differences.size < 2:
         raise DataError(

@@ -64,7 +64,8 @@ class SystemsTest:
     note: str
 
     def __repr__(self) -> str:
-        # Each pair counts once, above the diagonal.
+        # `adjusted` has the p-values of all pairs, adjusted by Holm, NaN for pairs not compared. Each
+        # pair counts once, above the diagonal.
         is_compared = np.triu(~np.isnan(self.adjusted))
         n_pairs = int(is_compared.sum())
         n_different = int(np.count_nonzero(self.adjusted[is_compared] <= self.level))
@@ -324,8 +325,8 @@ def parts_of(x: F64) -> Parts:
 
 
 def _share_of_runs(is_tested: Bools, runs_per_query: I64) -> float:
-    """Return by which factor the variance of one run enters the variance of the mean over runs and
-    queries: 1/R if each of R runs tests all queries.
+    """Return the factor by which the variance between runs (repeated trainings) enters the variance
+    of a system's mean over runs and queries: 1/R if each of R runs tests all queries.
 
     With n_q the number of runs that tested query q, and w_t the mean over queries of 1 / n_q where
     run t tested q, else 0, the factor is sum(w^2) - (mean(1/n) - sum(w^2)) / (queries - 1). The
@@ -335,7 +336,7 @@ def _share_of_runs(is_tested: Bools, runs_per_query: I64) -> float:
         is_tested: whether each run tested each query, ``[runs, queries]``.
         runs_per_query: number of runs that tested each query.
     """
-    run_weights = (is_tested / runs_per_query).mean(1)
+    run_weights = (is_tested / runs_per_query).mean(1)  # w_t above
     sum_of_squares = float(np.square(run_weights).sum())
     mean_inverse = float((1 / runs_per_query).mean())
     already_counted = (mean_inverse - sum_of_squares) / (runs_per_query.size - 1)
@@ -455,12 +456,13 @@ def parts_test(
 
 
 def _compared_pairs(n_systems: int, baseline: int | None) -> Bools:
-    """Return ``[systems, systems]``, true above the diagonal where a pair of systems is compared: all
-    pairs, or those with the baseline.
+    """Return a mask ``[systems, systems]`` of the pairs of systems to compare: all pairs, or only
+    those with the baseline. It is true above the diagonal only, so that each pair is there once.
     """
     is_compared = np.triu(np.ones((n_systems, n_systems), bool), 1)
     if baseline is not None:
         is_baseline = np.arange(n_systems) == baseline
+        # A pair stays if its column or its row is the baseline.
         is_compared &= is_baseline | is_baseline[:, None]
     return is_compared
 
@@ -546,11 +548,15 @@ def _student(mean: F64, error: F64, degrees: F64, level: float) -> _Student:
     """
     from scipy.special import stdtr, stdtrit  # Student's distribution function and its inverse
 
+    # A mean of 0 has t = 0 even with a standard error of 0; both branches are computed, so 0 / 0 must
+    # not warn.
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(mean == 0, 0.0, np.abs(mean) / error)
     critical_t = np.asarray(stdtrit(degrees, 1 - level / 2), np.float64)
     t_of_power = np.asarray(stdtrit(degrees, POWER), np.float64)
     tail_probability = np.asarray(stdtr(degrees, -t), np.float64)
+    # A difference is detected with chance POWER if it is so many standard errors above the critical
+    # value. The tests are two-sided: a tail counts twice.
     return _Student(
         p_values=2 * tail_probability,
         half_widths=critical_t * error,
@@ -559,7 +565,8 @@ def _student(mean: F64, error: F64, degrees: F64, level: float) -> _Student:
 
 
 def _note(n_systems: int, runs: int, freedom: int) -> str:
-    """Return a warning for readers of the p-values where there are too few runs; else an empty text.
+    """Return a warning for readers of the p-values if there are too few runs (repeated trainings) to
+    know how much results vary between them; else an empty text.
 
     Args:
         n_systems: number of systems that are compared.

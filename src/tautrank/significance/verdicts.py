@@ -75,7 +75,7 @@ class TestOutcome:
         if error > 0:
             result = combined_test([difference], [error], [degrees], level)
         else:
-            # If all numbers are equal, nothing is left to chance.
+            # If all numbers are equal, nothing is left to chance: p is 1 for no difference, else 0.
             p_value = float(difference == 0)
             result = Combined(
                 difference=difference,
@@ -86,6 +86,8 @@ class TestOutcome:
                 high=difference,
                 detectable=0.0,
             )
+        # All fields of the result of the test are fields of an outcome too. One test alone needs no
+        # adjustment of its p-value.
         return cls(test, **vars(result), adjusted=result.p_value, note=note)
 
     @classmethod
@@ -141,6 +143,7 @@ def over_trials(d: F64, overlap: float, level: float) -> TestOutcome:
         mean = float(d.mean()) if d.size else math.nan
         return TestOutcome(name, mean, note="too few trials")
     variance = float(d.var(ddof=1))
+    # Equal numbers have a variance of a few rounding errors: it counts as 0.
     rounding = 1e-14 * np.abs(d).max()
     standard_error = 0.0
     if variance > rounding**2:
@@ -180,7 +183,7 @@ def win_tie_loss(gains: F64) -> WinTieLoss:
     >>> win_tie_loss(np.array([0.2, 1e-15, -0.1, 0.3, math.nan]))
     WinTieLoss(wins=2, ties=1, losses=1)
     """
-    rounding = 1e-12
+    rounding = 1e-12  # far below any gain of a metric, far above errors of float64
     return WinTieLoss(
         wins=int((gains >= rounding).sum()),
         ties=int((np.abs(gains) < rounding).sum()),
