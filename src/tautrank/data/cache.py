@@ -33,8 +33,9 @@ _SEGMENT_BYTES = 16 * 2**20
 
 
 def stamp_of(source: Path, options: LetorOptions, keep: bool | None) -> dict[str, Any] | None:
-    """Return the stamp of a text file: version, reading options, size and time, which a valid cache
-    must have; None if the file is not to be cached.
+    """Return the stamp of a text file, by which a stored copy of its parsed arrays (the cache) is
+    recognised as still valid: version, reading options, size and time; None if the file is not to
+    be cached.
 
     Args:
         source: the text file.
@@ -55,8 +56,8 @@ def stamp_of(source: Path, options: LetorOptions, keep: bool | None) -> dict[str
 
 
 def load(source: Path, stamp: dict[str, Any], jobs: int) -> ParsedArrays | None:
-    """Return the arrays in the cache of a text file; None if the cache is missing, damaged, or made
-    from another version of the text.
+    """Return the parsed arrays that the cache file of a text file holds; None if the cache is
+    missing, damaged, or made from another version of the text.
 
     Args:
         source: the text file.
@@ -75,6 +76,7 @@ def load(source: Path, stamp: dict[str, Any], jobs: int) -> ParsedArrays | None:
         return ParsedArrays(
             labels=arrays["labels"],
             starts=arrays["starts"],
+            # Query ids are bytes; Latin-1 stands for each byte by one character of JSON text.
             tokens=[token.encode("latin-1") for token in header["tokens"]],
             width=header["width"],
             ids=arrays.get("ids"),
@@ -101,6 +103,7 @@ def save(source: Path, stamp: dict[str, Any], jobs: int, parsed: ParsedArrays) -
             "stamp": stamp,
             "content": _content_hash(source, jobs),
             "width": parsed.width,
+            # Query ids are bytes; Latin-1 stands for each byte by one character of JSON text.
             "tokens": [token.decode("latin-1") for token in parsed.tokens],
         }
         has_changed = any(stamp[name] != value for name, value in _size_and_time(source).items())
@@ -110,6 +113,7 @@ def save(source: Path, stamp: dict[str, Any], jobs: int, parsed: ParsedArrays) -
         arrays |= _arrays_of_features(parsed.X)
         if parsed.ids is not None:
             arrays["ids"] = parsed.ids
+        # The .npz file holds arrays only, so the header is stored as an array of bytes.
         header_bytes = json.dumps(header).encode()
         arrays["header"] = np.frombuffer(header_bytes, np.uint8)
         with atomic_write(_cache_path(source), durable=False) as file:
@@ -155,7 +159,13 @@ def _arrays_of_features(X: Any) -> dict[str, Array]:
 
 
 def _features_of_arrays(arrays: dict[str, Array], width: int) -> Any:
-    """Return stored features as a matrix of so many columns, dense or CSR."""
+    """Return features that were stored as flat arrays as a matrix: dense, or CSR (SciPy's
+    compressed sparse rows).
+
+    Args:
+        arrays: the stored arrays by name: the entries of a dense matrix, or the three of CSR.
+        width: number of columns.
+    """
     shape = arrays["labels"].size, width
     if "dense" in arrays:
         return arrays["dense"].reshape(shape)

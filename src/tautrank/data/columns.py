@@ -39,6 +39,7 @@ def with_columns(data: RankingData, names: Sequence[str], path: Path) -> Ranking
     left_out = [name for name in names_in_table if name not in set(names)]
     _warn_of_columns_left_out(left_out, path)
     positions = [names_in_table.index(name) for name in names]
+    # The levels (distinct values) of the columns that hold categories.
     levels = {name: data.categories[name] for name in names if name in data.categories}
     return dataclasses.replace(
         data, X=data.X[:, positions], feature_names=tuple(names), categories=levels
@@ -79,6 +80,7 @@ def set_aside(data: RankingData, name: str, where: str) -> tuple[RankingData, Ar
     if name not in names:
         raise DataError(f"{where}: {unknown('column of numbers', name, names)}")
     position = names.index(name)
+    # The data's rows may have been gathered by query; the values go back to the file's order.
     values = data.in_source_order(data.X[:, position])
     kept = [column for column in range(len(names)) if column != position]
     kept_names = tuple(names[column] for column in kept)
@@ -96,7 +98,7 @@ def same_columns(parts: Sequence[RankingData], paths: Sequence[Path]) -> list[Ra
         parts: the data of the files, the training data first.
         paths: the files' paths, for errors.
     """
-    names = parts[0].feature_names
+    names = parts[0].feature_names  # None for LETOR text
     width = max(part.n_features for part in parts)
     aligned = []
     for part, path in zip(parts, paths, strict=True):

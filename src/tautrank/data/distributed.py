@@ -69,6 +69,7 @@ def read_distributed(
     files = files_of(paths)
     check_versions(client)
     with in_one_sentence(client):
+        # `scan` reads labels and query ids. pure=False: a file read again may have changed.
         futures = [client.submit(scan, file, options, pure=False) for file in files]
         scans = client.gather(futures)
     data = joined(scans, files, options)

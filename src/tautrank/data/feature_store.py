@@ -40,7 +40,8 @@ class FeatureStore:
         self._parts: list[tuple[int, Any]] = []
 
     def append(self, indptr: Array, indices: Array, values: Array, width: int) -> None:
-        """Copy compressed rows into the store: dense, unless compressed ones take far less memory.
+        """Append rows of features in compressed form (CSR) to the store, which keeps them as dense
+        rows unless compressed ones take far less memory.
 
         Args:
             indptr, indices, values: the rows as in SciPy's CSR matrices.
@@ -53,14 +54,14 @@ class FeatureStore:
         must_stay_compressed = self._sparse is True or n_cells == 0
         if must_stay_compressed or _dense_takes_much_more(n_cells, values.size, n_rows):
             sizes = np.diff(indptr)
-            buffers = self._buffers_to_extend(0)
+            buffers = self._buffers_to_extend(0)  # 0 columns stand for compressed rows
             for buffer, array in zip(buffers, (values, indices, sizes), strict=True):
                 buffer += array.data  # appends the bytes in place
             return
 
         # The buffer gets room for the new rows, filled with zeros, and they are written into it.
         buffer = self._buffers_to_extend(self._width)[0]
-        buffer += bytes(4 * n_cells)
+        buffer += bytes(4 * n_cells)  # a float32 has 4 bytes
         all_values = np.frombuffer(buffer, np.float32)
         new_rows = all_values[-n_cells:].reshape(n_rows, self._width)
         _write_rows(indptr, indices, values, new_rows)
@@ -69,6 +70,7 @@ class FeatureStore:
         """Return the three byte buffers of the last part if its rows have `n_columns` columns;
         otherwise those of a new, empty part.
         """
+        # `self._parts` has the number of columns and the buffers of each part.
         can_extend_last = bool(self._parts) and self._parts[-1][0] == n_columns
         if not can_extend_last:
             empty_buffers = (bytearray(), bytearray(), bytearray())
@@ -77,7 +79,9 @@ class FeatureStore:
         return buffers
 
     def append_matrix(self, X: Any) -> None:
-        """Add the rows of a matrix, dense or CSR."""
+        """Append the rows of a dense or CSR matrix to the store as a part of its own, without
+        copying them.
+        """
         n_rows, n_columns = X.shape
         self.rows += n_rows
         self._width = max(self._width, n_columns)
@@ -114,7 +118,7 @@ class FeatureStore:
         if self._sparse != "auto":
             return bool(self._sparse)
         n_cells = self.rows * self._width
-        n_stored = 0
+        n_stored = 0  # entries that CSR would have to keep
         for part in parts:
             entries = part if isinstance(part, np.ndarray) else part.data
             n_stored += int(np.count_nonzero(entries))

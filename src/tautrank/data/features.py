@@ -63,6 +63,7 @@ def checked_features(X: Any, names: Sequence[str] | None = None) -> Features:
     features = frame_features(frame, frame.columns)
     if names is None:
         return features
+    # The user's names replace those of the frame, also as keys of the levels.
     renamed = _with_names(features.X, names)
     new_name_of = dict(zip(features.names or (), renamed.names or (), strict=True))
     levels = {}
@@ -119,7 +120,7 @@ def _fill_columns(matrix: Array, positions: int | list[int], values: Array) -> A
     """Write values into columns of a float32 matrix, in place, and return it; if float32 would
     change one of the values, return a float64 copy with them instead.
     """
-    values = _as_single(values)
+    values = _as_single(values)  # float32, or float64 where that would change a value
     if values.dtype == np.float64:
         matrix = matrix.astype(np.float64, copy=False)
     matrix[:, positions] = values
@@ -157,12 +158,13 @@ def _as_single(values: Array) -> Array:
     """
     with np.errstate(over="ignore"):
         single = np.ascontiguousarray(values, np.float32)
+    # Small integers and half precision fit into float32 whatever their values.
     loses_nothing = np.can_cast(values.dtype, np.float32)
     if values.size == 0 or loses_nothing:
         return single
     highest = np.fmax.reduce(single, axis=None)  # fmax and fmin leave NaN out
     lowest = np.fmin.reduce(single, axis=None)
-    if max(highest, -lowest) < _EXACT_BELOW:
+    if max(highest, -lowest) < _EXACT_BELOW:  # 2^24: whole numbers below are exact in float32
         return single
 
     is_large = np.abs(values) > _EXACT_BELOW
@@ -184,7 +186,7 @@ def _dense_values(X: Any) -> Array:
         raise DataError(
             f"X: found {counted(values.ndim, 'dimension')}; expected 2, documents by features"
         )
-    matrix = _as_single(values)
+    matrix = _as_single(values)  # float32, or float64 where that would change a value
     _check_finite(matrix, lambda row, column: values[row, column])
     return matrix
 
@@ -197,7 +199,8 @@ def _check_finite(matrix: Array, value_at: Callable[[int, int], Any]) -> None:
         value_at: function of a row and a column that returns the value before conversion, for the
             error.
     """
-    # Summing is one pass without temporaries: only a sum that is not finite asks for a closer look.
+    # Summing is one pass without temporaries: only a sum that is not finite asks for a closer look,
+    # since it may come from NaN, which is allowed, as well as from an infinite value.
     with np.errstate(over="ignore", invalid="ignore"):
         is_finite = np.isfinite(matrix.sum(dtype=np.float64))
     if is_finite:
@@ -217,17 +220,20 @@ def _error_of_infinite(row: int, column: int, value: Any) -> DataError:
 
 
 def _sparse_values(X: Any) -> Any:
-    """Return a sparse feature matrix as float32 CSR, after checking that its values are finite.
+    """Return a user's sparse feature matrix as CSR (compressed sparse rows) in float32, or float64
+    where float32 would change a value above 2^24, after checking that no value is infinite.
 
     Entries of the same row and column are summed up to one.
     """
     matrix = X.tocsr()
-    if matrix.dtype.kind not in "fiub":
+    if matrix.dtype.kind not in "fiub":  # float, integer, unsigned integer, truth value
         raise DataError(f"X: found a sparse matrix of type {matrix.dtype}; expected numbers")
     from scipy.sparse import csr_matrix
 
     arrays = _as_single(matrix.data), matrix.indices, matrix.indptr
     single = csr_matrix(arrays, matrix.shape, copy=False)
+    # Canonical: sorted, and no two entries of the same row and column. The copy keeps the user's
+    # matrix, whose arrays are shared, unchanged.
     if matrix.has_canonical_format is False:
         single = single.copy()
         single.sum_duplicates()
@@ -261,7 +267,7 @@ def _read_numbers(name: str, values: Any) -> Array:
             f"{name}: cannot be read as an array of numbers; "
             "expected numbers in rows of equal length"
         ) from None
-    if array.dtype.kind not in "fiub":
+    if array.dtype.kind not in "fiub":  # float, integer, unsigned integer, truth value
         raise DataError(f"{name}: found values of type {array.dtype}; expected numbers")
     return array
 

@@ -110,6 +110,7 @@ def _files_of_fold(root: Path, fold: int) -> _Files:
     """Return the training, validation and test files of a fold, searched in a data set's folder and
     the folders in it; if none are complete, raise an error that says which folds there are.
     """
+    # Published data sets have different layouts; a layout that the folder does not have gives None.
     for folder in _folders_to_search(root):
         for files in _find_in_each_layout(folder, fold):
             if files is not None:
@@ -161,12 +162,16 @@ def _find_in_each_layout(folder: Path, fold: int) -> Iterator[_Files | None]:
     yield _find_three_files(folder / f"Fold{fold}")
     yield _find_three_files(folder / f"fold{fold}")
     yield _find_three_files(folder, f"set{fold}.")
+    # LETOR 4.0: five files counted round from number `fold`: three to train on, one to validate on
+    # and one to test on.
     parts = _find_five_parts(folder, "S", first=fold)
     if parts:
         yield _Files(train=parts[:3], valid=parts[3:4], test=parts[4:])
+    # Other data in five parts: fold i tests on part i and validates on the one after it.
     parts = _find_five_parts(folder, "part", first=fold)
     if parts:
         yield _Files(train=parts[2:], valid=parts[1:2], test=parts[:1])
+    # A folder without folds has one split, which counts as fold 1.
     if fold == 1:
         yield _find_three_files(folder)
 

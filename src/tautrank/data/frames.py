@@ -54,11 +54,12 @@ def frame_or_none(table: Any, where: str) -> Frame | None:
     import narwhals.stable.v2 as nw
 
     try:
+        # pass_through: what narwhals does not know comes back unchanged.
         frame: Any = nw.from_native(table, pass_through=True)
     except nw.exceptions.DuplicateError:
         check_different(_native_names(table), f"{where}: found two columns")
         raise
-    if isinstance(frame, nw.LazyFrame):
+    if isinstance(frame, nw.LazyFrame):  # a query that has not been run yet
         return frame.collect()
     if isinstance(frame, nw.DataFrame):
         return frame
@@ -113,6 +114,7 @@ def is_numeric(column: Column) -> bool:
     dtype = column.dtype
     if dtype.is_numeric() or dtype == nw.Boolean or is_type_of_categories(dtype):
         return True
+    # narwhals does not know the type of every column: then the values decide.
     return dtype == nw.Unknown and _has_numbers_inside(column)
 
 
@@ -136,6 +138,7 @@ def frame_numbers(frame: Frame, names: Sequence[str]) -> Array:
         positions = [frame.columns.index(name) for name in names]
         frame = frame[:, positions]
     values = frame.to_numpy()
+    # Objects: numbers with None for missing values, which becomes NaN.
     return values.astype(np.float64) if values.dtype == object else values
 
 
@@ -203,7 +206,7 @@ def _cell_texts(column: Column) -> list[str | None]:
         if is_null or value == "" or is_nan:
             texts.append(None)
         else:
-            texts.append(level_text(value))
+            texts.append(level_text(value))  # the text by which a category is known
     return texts
 
 

@@ -125,6 +125,7 @@ class _FileReader:
         the compiled parser, which fills the store itself.
         """
         parsed: ParsedArrays | None
+        # The stamp by which a valid cache is recognised; None if the file is not to be cached.
         stamp = cached_files.stamp_of(file, self.options, self.cache)
         if stamp is not None:
             parsed = self._read_cached(file, stamp, progress)
@@ -171,8 +172,8 @@ def _has_compiler() -> bool:
 
 
 def _apply_group_sizes(file: Path, parsed: ParsedArrays) -> None:
-    """Set `parsed.starts` from the side file of group sizes that LightGBM (``FILE.query``) or
-    XGBoost (``FILE.group``) reads.
+    """Set `parsed.starts`, the first row of each query of a LETOR file, from the side file of group
+    sizes (documents per query) that LightGBM (``FILE.query``) or XGBoost (``FILE.group``) reads.
 
     A file without 'qid:' needs a side file; if it has both, they must agree.
     """
@@ -193,6 +194,7 @@ def _apply_group_sizes(file: Path, parsed: ParsedArrays) -> None:
             f"{side_file}: the group sizes add up to {sum(sizes)}, "
             f"but {file.name} has {n_documents} documents; expected the same number"
         )
+    # Offsets are where each query begins, and the number of documents at the end.
     starts = offsets_from_sizes(np.array(sizes, np.int64))[:-1]
     if parsed.tokens and not np.array_equal(parsed.starts, starts):
         raise DataError(
@@ -233,6 +235,6 @@ def _decode_ids(parts: Sequence[Array | None]) -> Array | None:
         return None
     ids = np.concatenate(parts_with_ids)
     try:
-        return ids.astype(str)  # ASCII, ten times as fast
+        return ids.astype(str)  # reads ASCII only, but ten times as fast
     except UnicodeDecodeError:
         return np.char.decode(ids, "utf-8", "backslashreplace")

@@ -44,7 +44,7 @@ def parse_letor(
         store: what the features are appended to; None to leave them out.
         progress: what is told how many bytes have been read.
     """
-    documents = _Documents()
+    documents = _Documents()  # collects labels and ids of all blocks
     width = options.n_features or 0
     rounded_feature: int | None = None
     is_empty = True
@@ -80,7 +80,7 @@ def letor_chunks(file: Path, options: LetorOptions, jobs: int, rows: int) -> Ite
         jobs: number of threads.
         rows: smallest number of rows of a matrix.
     """
-    store = FeatureStore(False, options.n_features)
+    store = FeatureStore(False, options.n_features)  # False: dense
     for block in _parsed_blocks(file, options, jobs, Silent()):
         store.append(block.indptr, block.indices, block.values, block.width)
         if store.rows >= rows:
@@ -110,7 +110,9 @@ class _Documents:
     id_sizes: list[I64] = field(default_factory=list)
 
     def add(self, block: _Block) -> None:
-        """Append the labels, query ids and document ids of the next block of a file."""
+        """Append the labels, query ids and document ids of the next block of a file; adjacent rows
+        with the same query id (a run) have it stored once, with the first row of the run.
+        """
         for row_in_block, query_id in block.query_runs:
             # A query may go on from one block to the next.
             is_new_query = not self.tokens or self.tokens[-1] != query_id
@@ -138,12 +140,12 @@ class _Documents:
 
     def _document_ids(self) -> Array | None:
         """Return the document ids as one array of byte strings; None if a document has no id."""
-        sizes = np.concatenate(self.id_sizes)
+        sizes = np.concatenate(self.id_sizes)  # bytes of each document's id; 0 without an id
         every_document_has_id = sizes.all()
         if not every_document_has_id:
             return None
         longest = sizes.max()
-        ids = np.zeros(self.n_rows, f"S{longest}")
+        ids = np.zeros(self.n_rows, f"S{longest}")  # short ids end in zero bytes
 
         # The bytes of all ids are written at once: row by row, as many bytes as each id has.
         bytes_of_ids = ids.view(np.uint8).reshape(self.n_rows, longest)
@@ -155,14 +157,17 @@ class _Documents:
 def _parsed_blocks(
     file: Path, options: LetorOptions, jobs: int, progress: Progress
 ) -> Iterator[_Block]:
-    """Parse a LETOR file in blocks of lines by several threads, and yield the blocks in order.
+    """Parse a LETOR file in blocks of lines by several threads, and yield the blocks in order;
+    raise an error with file and line at the first line that is not LETOR text.
 
     The arrays of a block are valid only until the next block is asked for: they are then used for
     another part of the file.
     """
+    # Blocks whose arrays can be used again, and blocks that threads are parsing, in file order.
     unused: list[_Block] = []
     pending: deque[Future[_Block]] = deque()
     n_lines = 0
+    # A file has query ids on all lines or on none; None until a line with a document has been seen.
     lines_before_have_qid: bool | None = None
     n_bytes = file_size(file)
     with TextSource(file) as source, ThreadPoolExecutor(jobs) as pool:
@@ -176,6 +181,7 @@ def _parsed_blocks(
             if not pending:
                 return
             block = pending.popleft().result()
+            # `stop` says where and why parsing stopped; an error unless that is the block's end.
             check_stop(block.stop(file, n_lines), options, lines_before_have_qid)
             n_lines += block.n_lines
             if block.n_rows:
@@ -316,7 +322,8 @@ class _Block:
             is_label = slot < 0
             if not np.isfinite(number):
                 self.status = kernel.BAD_LABEL if is_label else kernel.VALUE_OVERFLOW
-                # Back to the start of the word, which is 'index:value' for a value.
+                # Back to the start of the word, which is 'index:value' for a value: the pattern
+                # matches all that is no blank at the very end of the text before the number.
                 word_before = re.search(rb"[^ \t\r\n]*\Z", self.text[:start])
                 self.position = word_before.start() if word_before else start
                 return

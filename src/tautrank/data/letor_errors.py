@@ -50,6 +50,7 @@ def check_stop(stop: Stop, options: LetorOptions, lines_before_have_qid: bool | 
     stop = _check_qid_like_before(stop, lines_before_have_qid)
     if stop.status == kernel.OK:
         return
+    # Lines count from 1; `position` is the byte of the block at which the parser stopped.
     line_number = stop.n_lines_before + stop.text.count(b"\n", 0, stop.position) + 1
     file_and_line = f"{stop.file}:{line_number}"
     line_start = stop.text.rfind(b"\n", 0, stop.position) + 1
@@ -61,6 +62,7 @@ def check_stop(stop: Stop, options: LetorOptions, lines_before_have_qid: bool | 
         )
 
     position_in_line = stop.position - line_start
+    # What the parser had read of the line, and the word that it could not read.
     read_part = line[:position_in_line]
     wrong_word = _first_word(line[position_in_line:])
     problem = _describe_problem(stop.status, wrong_word, read_part, options)
@@ -73,6 +75,7 @@ def _check_qid_like_before(stop: Stop, lines_before_have_qid: bool | None) -> St
     """
     from tautrank.data import _letor_kernel as kernel
 
+    # Without a document there are no query ids to compare; a bad label is reported as such.
     if not stop.has_rows or stop.status == kernel.BAD_LABEL:
         return stop
     if lines_before_have_qid is None or lines_before_have_qid == stop.has_qid:
@@ -111,6 +114,7 @@ def _describe_problem(status: int, token: str, before: bytes, options: LetorOpti
     from tautrank.data import _letor_kernel as kernel
 
     index, _colon, value = token.partition(":")
+    # An index that is not larger than the one before was either there already or comes too late.
     same_index_before = rb"[ \t]" + re.escape(index.encode()) + rb":"
     mistake_of_order = "repeated" if re.search(same_index_before, before) else "out of order"
     limit_name = "n_features" if options.n_features else "max_features"

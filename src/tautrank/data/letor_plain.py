@@ -75,10 +75,11 @@ def _match_rows(file: Path) -> list[tuple[bytes, ...]]:
     empty list if a line does not match the regular expression.
     """
     with TextSource(file) as source:
-        text = next(source.blocks(SMALL), b"")
+        text = next(source.blocks(SMALL), b"")  # the first block: normally the whole file
     if len(text) > SMALL or b"\0" in text:
         return []  # a compressed file may be larger than it looks
     rows = _ROW.findall(text)
+    # `findall` skips lines that do not match: then there are fewer rows than lines.
     return rows if len(rows) == text.count(b"\n") else []
 
 
@@ -91,7 +92,8 @@ class _Cells(NamedTuple):
 
 
 def _parse_cells(feature_texts: tuple[bytes, ...]) -> _Cells:
-    """Return the features of all documents as numbers.
+    """Return the features of all documents, given as text, as three flat arrays: row, feature index
+    and value of every feature that a line has (a cell).
 
     Args:
         feature_texts: the features of each document as text, such as ``b" 1:0.5 3:2"``.
@@ -111,11 +113,18 @@ def _parse_cells(feature_texts: tuple[bytes, ...]) -> _Cells:
 
 
 def _are_regular(cells: _Cells, options: LetorOptions) -> bool:
-    """Return whether indices ascend in each document and are allowed, and values fit a float32."""
+    """Return whether the features of all documents can be used as they are: indices ascend in each
+    document and are within the limits of the options, and values fit a float32.
+
+    Args:
+        cells: row, feature index and value of every feature of the file, in its order.
+        options: how the file is read: its first and last index.
+    """
     if cells.feature.size == 0:
         return True
     is_new_row = np.diff(cells.row) > 0
     is_larger_index = np.diff(cells.feature) > 0
+    # Each index is larger than the one before, or the first of its row.
     are_ascending = np.all(is_larger_index | is_new_row)
     are_allowed = (
         cells.feature.min() >= options.first_index and cells.feature.max() <= options.last_index

@@ -107,6 +107,8 @@ class _DenseText:
 
     def of_rows(self, start: int, end: int) -> list[str]:
         """Return the features of the rows `start` to `end - 1` as text: `` index:value`` words."""
+        # NumPy writes numbers as text with as few digits as name them exactly; `_template` is
+        # ' 1:%s 2:%s ...', a place for each feature.
         rows = self._X[start:end].astype(_TEXT_OF_NUMBER).tolist()
         return [self._template % tuple(row) for row in rows]
 

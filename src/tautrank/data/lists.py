@@ -96,6 +96,7 @@ class Lists:
         query: offsets, one query id per document, or group sizes.
         """
         numbers = arrays.flat_numbers("labels", labels)
+        # `order` has the input row of each document if documents of a query were scattered.
         offsets, qids, order = checked_queries(numbers.size, offsets, qid, group)
         if order is None:
             return cls(arrays.check_labels(numbers, offsets), offsets, qids)

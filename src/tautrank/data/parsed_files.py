@@ -44,6 +44,8 @@ def joined_files(parts: Sequence[ParsedArrays], where: str | None) -> tuple[F32,
         parts: the files, in order; they have query ids in all of them or in none.
         where: what a warning about scattered rows names; None for no warning.
     """
+    # `starts` has the first row of every run of rows with the same query id, in one file: the rows
+    # of the files before are added.
     rows_per_file = np.array([part.labels.size for part in parts])
     first_rows = offsets_from_sizes(rows_per_file)[:-1]
     starts_of_files = []
@@ -54,11 +56,14 @@ def joined_files(parts: Sequence[ParsedArrays], where: str | None) -> tuple[F32,
     ids = _join_query_ids(parts)
     if ids.size == 0:
         ids = np.arange(starts.size)  # every run is a query
+    # Runs with the same id are brought together, also across files.
     return labels, gathered(starts, ids, labels.size, where)
 
 
 def _join_query_ids(parts: Sequence[ParsedArrays]) -> Array:
     """Return the query id of every run of rows of several files, as integers or text."""
+    # A run is a sequence of rows with the same id; `tokens` has the id of each run: typed already
+    # in tables, bytes in LETOR text.
     ids_of_files = [part.tokens for part in parts]
     is_table = parts[0].names is not None
     if is_table:

@@ -63,6 +63,7 @@ def checked_queries(
         )
     if qid is not None:
         ids = checked_ids(qid, n_rows, of)
+        # Runs of rows with the same id; `gathered` brings runs of one query together.
         starts = starts_of_runs(ids)
         return gathered(starts, ids[starts], n_rows, where)
     if group is not None:
@@ -98,7 +99,7 @@ def checked_ids(values: Any, n_rows: int, of: str = "X", name: str = "qid") -> A
         return _ids_of_objects(name, ids)
     if kind not in "iufUSb":
         raise DataError(f"{name}: found values of type {ids.dtype}; expected integers or text")
-    return ids.astype(str) if kind == "S" else ids
+    return ids.astype(str) if kind == "S" else ids  # bytes become text
 
 
 def _ids_of_objects(name: str, ids: Array) -> Array:
@@ -176,7 +177,7 @@ def starts_of_runs(ids: Array) -> I64:
     """
     if ids.size == 0:
         return np.zeros(0, np.int64)
-    is_start = np.append(True, ids[1:] != ids[:-1])
+    is_start = np.append(True, ids[1:] != ids[:-1])  # the first row, and rows with a new id
     return np.flatnonzero(is_start)
 
 
@@ -225,16 +226,18 @@ def gathered(starts: I64, ids: Array, n_rows: int, where: str | None) -> Queries
 
 
 def joined_ids(parts: Sequence[Array]) -> Array:
-    """Return ids one after the other: as text, if some are text and some integers."""
-    kinds = {ids.dtype.kind for ids in parts}
+    """Concatenate arrays of ids, which are integers or text; if some are text and some integers,
+    the result is text.
+    """
+    kinds = {ids.dtype.kind for ids in parts}  # NumPy's letters: i integer, U text
     if len(kinds) > 1:
         parts = [ids.astype(str) for ids in parts]
     return np.concatenate(parts)
 
 
 def typed_ids(tokens: list[bytes]) -> Array:
-    """Return integers if every token is one; otherwise text, so that '007' and '7' stay
-    different.
+    """Return query ids that were read from a file as bytes as an array of integers if every one is
+    an integer without leading zeros; otherwise as text, so that '007' and '7' stay different.
     """
     if all(_INTEGER.fullmatch(token) for token in tokens):
         return np.array([int(token) for token in tokens], np.int64)

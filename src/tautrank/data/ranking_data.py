@@ -199,6 +199,7 @@ class RankingData:
         data = cls(X, labels, queries.offsets, queries.qids, **names_and_categories)
         if queries.order is None:
             return data
+        # `order` has the source row of each document in the order of the queries.
         rows_gathered = data.with_rows(queries.order, queries.offsets, queries.qids)
         return replace(rows_gathered, source_rows=queries.order)
 
@@ -282,6 +283,7 @@ class RankingData:
             first_row = int(self.offsets[positions[0]])
             rows: Any = slice(first_row, first_row + int(offsets[-1]))
         else:
+            # A query's documents have consecutive rows before and after: all shift by as much.
             shift = self.offsets[:-1][positions] - offsets[:-1]
             rows = np.arange(offsets[-1]) + np.repeat(shift, sizes)
         return self.with_rows(rows, offsets, self.qids[positions])
@@ -360,6 +362,7 @@ class RankingData:
                 "empty; expected at least one query per part"
             )
         parts = np.split(self._shuffled_positions(seed), ends[:-1])
+        # Sorted, so that the queries of a part keep their order.
         return [self.subset(np.sort(part)) for part in parts]
 
     def folds(self, n: int = 5, seed: int = 0) -> Iterator[tuple[RankingData, RankingData]]:
@@ -439,9 +442,10 @@ class RankingData:
         if n_added == 0:
             return self
         if isinstance(self.X, np.ndarray):
+            # No rows are added, and columns only at the end.
             X: Any = np.pad(np.ascontiguousarray(self.X), ((0, 0), (0, n_added)))
         else:
-            X = self.X.copy()
+            X = self.X.copy()  # CSR, whose resize works in place
             X.resize(self.n_documents, n_features)
         return replace(self, X=X, feature_names=None, categories={})
 
@@ -482,7 +486,7 @@ class RankingData:
             levels: the levels of each column of categories of the training data.
             where: what the error calls the data.
         """
-        in_only_one = sorted(set(levels) ^ set(self.categories))
+        in_only_one = sorted(set(levels) ^ set(self.categories))  # ^: in one but not in both
         if not in_only_one:
             return
         name = in_only_one[0]
@@ -500,6 +504,7 @@ class RankingData:
         """
         if self.doc_ids is not None:
             return self.doc_ids
+        # Rows may have been gathered by query: each document keeps the number of its source row.
         numbers = self.in_document_order(np.arange(1, self.n_documents + 1))
         return np.char.add("d", numbers.astype(str))
 
@@ -566,7 +571,7 @@ def _join_levels(parts: Sequence[RankingData]) -> Levels:
 def _check_different_queries(qids: Array) -> None:
     """Raise an error about the first query id that occurs more than once."""
     ids, counts = np.unique(qids, return_counts=True)
-    if ids.size < qids.size:
+    if ids.size < qids.size:  # there are fewer different ids than ids
         first_repeated = ids[counts > 1][0]
         raise DataError(
             f"parts: qid {first_repeated} is in more than one place; "
@@ -575,7 +580,9 @@ def _check_different_queries(qids: Array) -> None:
 
 
 def _concatenated_features(parts: list[Any]) -> Any:
-    """Return rows of features one after the other: CSR if a part is CSR."""
+    """Concatenate the rows of feature matrices: dense if all are dense, else CSR (SciPy's
+    compressed sparse rows).
+    """
     if all(isinstance(part, np.ndarray) for part in parts):
         return np.concatenate(parts)
     from scipy.sparse import csr_matrix, vstack
@@ -584,7 +591,7 @@ def _concatenated_features(parts: list[Any]) -> Any:
 
 
 def _concatenated_ids(parts: Sequence[Array | None]) -> Array | None:
-    """Return ids one after the other, None if a part has none."""
+    """Concatenate the document ids of several data sets; None if one of them has no ids."""
     parts_with_ids = [part for part in parts if part is not None]
     if len(parts_with_ids) < len(parts):
         return None

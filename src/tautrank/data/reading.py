@@ -67,7 +67,7 @@ def read(
     >>> data.feature_names, data.doc_ids.tolist()
     (('price',), ['a', 'b'])
     """
-    _check_letor_options(letor_options)
+    _check_letor_options(letor_options)  # an error about a name that is no option
     file = path_of(path)
     file_format = CSV if separator is not None else format_of(file, label=label, qid=qid)
     columns: dict[str, Any] = {
@@ -124,7 +124,7 @@ def format_of(file: Path, *, label: str = "label", qid: str = "qid") -> str:
     if not file.is_file():
         return LETOR
     line = first_line(file)
-    if line.startswith("{"):
+    if line.startswith("{"):  # one JSON object per line
         return JSON_LINES
     if _find_separator(line, label, qid) is not None:
         return CSV

@@ -58,12 +58,14 @@ class StreamedRows:
         return n_documents, self.width
 
     def chunks(self, n_jobs: int | None = None) -> Iterator[Array]:
-        """Read all rows in order, some at a time.
+        """Read the features of all rows from their files in order, and yield them as matrices of
+        some rows each.
 
         Args:
             n_jobs: threads that parse text.
         """
         rows_per_chunk = max(1, _NUMBERS_PER_CHUNK // max(1, self.width))
+        # A piece is a file with its first row to read and the row behind the last one.
         for path, first, end in self.pieces:
             chunks = self._read_in_chunks(path, rows_per_chunk, n_jobs)
             yield from self._cut_rows(path, first, end, chunks)
@@ -71,7 +73,14 @@ class StreamedRows:
     def _read_in_chunks(
         self, path: str, rows_per_chunk: int, n_jobs: int | None
     ) -> Iterator[Array]:
-        """Yield the features of all rows of a file, about `rows_per_chunk` rows at a time."""
+        """Return an iterator over the features of all rows of a table or text file, as matrices of
+        about `rows_per_chunk` rows.
+
+        Args:
+            path: the file.
+            rows_per_chunk: number of rows of a matrix.
+            n_jobs: threads that parse text.
+        """
         file = Path(path)
         if format_of_table(file) in IN_CHUNKS:
             return table_chunks(file, self.names or (), rows_per_chunk)
@@ -91,7 +100,8 @@ class StreamedRows:
         """
         n_read = 0
         for chunk in chunks:
-            # A row of the file minus the rows read before is a row of the chunk.
+            # A row of the file minus the rows read before is a row of the chunk; slices end at the
+            # end of the chunk, so an end beyond it does no harm.
             start_in_chunk = max(0, first - n_read)
             end_in_chunk = max(0, end - n_read)
             rows = chunk[start_in_chunk:end_in_chunk]
@@ -111,11 +121,13 @@ class StreamedRows:
             rows: numbers of the rows, ascending.
             n_jobs: threads that parse text.
         """
+        # So that there is something to concatenate where no rows are asked for.
         no_rows = np.empty((0, self.width), np.float32)
         parts = [no_rows]
         n_read = 0
         for chunk in self.chunks(n_jobs):
             n_read_after = n_read + len(chunk)
+            # Which of the rows asked for are in this chunk: a range, since they ascend.
             first, end = np.searchsorted(rows, (n_read, n_read_after))
             rows_in_chunk = rows[first:end] - n_read
             parts.append(chunk[rows_in_chunk])
@@ -142,6 +154,7 @@ class StreamedRows:
             )
         n_rows, _n_columns = self.shape
         start, stop, _step = key.indices(n_rows)
+        # A piece is a file with its first row and the row behind its last one.
         pieces = []
         n_before = 0  # rows of the pieces before this one
         for path, first, end in self.pieces:
@@ -211,6 +224,7 @@ def n_bytes(memory: Any) -> int:
     >>> n_bytes("3G") == 3 * 2**30
     True
     """
+    # A number, a unit or none, and perhaps the "B" of bytes ("iB" in GiB).
     size = re.fullmatch(r"(\d+\.?\d*) *([KMGT]?)(i?B)?", str(memory).strip(), re.I)
     if size is None:
         raise OptionError(f"memory: found '{memory}'; expected a size such as 3G or 500M")
@@ -230,9 +244,11 @@ def files_of(paths: PathLike | Sequence[PathLike]) -> list[str]:
     for path in paths_of(paths):
         files += _matching_files(str(path))
     for file in files:
+        # None for text; IN_CHUNKS has the formats of tables that are read some rows at a time.
         table_format = format_of_table(Path(file))
         is_text = table_format is None
         if not is_text and table_format not in IN_CHUNKS:
+            # Such as "CSV", the ending without its dot.
             extension = ending(Path(file)).removeprefix(".").upper()
             raise DataError(
                 f"{file}: {extension} is not read in chunks; expected Parquet, Arrow or LETOR text"
@@ -263,6 +279,7 @@ def scan(path: str, options: Mapping[str, Any]) -> ParsedArrays:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".* scattered ")
             table = scan_table(file, **options)
+        # The table's rows were gathered by query: `source_rows` has their places in the file.
         _check_adjacent(path, Queries(table.offsets, table.qids, table.source_rows))
         names = table.feature_names or ()
         return ParsedArrays(
@@ -296,11 +313,12 @@ def joined(
     """
     for parsed, file in zip(scans, files, strict=True):
         _check_same_columns(parsed, scans[0], file, files[0])
-    labels, queries = joined_files(scans, None)
+    labels, queries = joined_files(scans, None)  # None: no warning, scattered ones are refused
     _check_adjacent(name_of_files(files), queries)
 
     names = scans[0].names
-    is_text = not names
+    is_text = not names  # columns of LETOR text have no names
+    # A piece is a file with its first row and the row behind its last one: here the whole file.
     pieces = []
     for file, parsed in zip(files, scans, strict=True):
         n_rows = parsed.labels.size
@@ -331,6 +349,7 @@ def _check_same_columns(
         )
     if parsed.names == first.names:
         return
+    # ^: columns that are in one of the two files but not in both.
     in_only_one = sorted(set(parsed.names or ()) ^ set(first.names or ()))
     difference = "the same columns in another order"
     if in_only_one:
@@ -350,7 +369,8 @@ def _check_adjacent(where: str, queries: Queries) -> None:
     """
     if queries.order is None:
         return
-    query_of_row = query_of(queries.offsets)
+    query_of_row = query_of(queries.offsets)  # the number of each gathered row's query
+    # A query is scattered if two of its rows that are neighbours now were not in the file.
     continues_query = np.diff(query_of_row) == 0
     follows_in_file = np.diff(queries.order) == 1
     is_after_gap = continues_query & ~follows_in_file

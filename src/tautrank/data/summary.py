@@ -122,6 +122,7 @@ def summarise(X: Any, labels: F32, offsets: I64) -> DataSummary:
     duplicate_rows, contradicting_rows = _duplicates(X, labels, offsets)
     is_dense = isinstance(X, np.ndarray)
     stored = X if is_dense else X.data
+    # In pieces, so that temporary arrays stay small.
     n_missing = 0
     for piece in _split_in_pieces(stored):
         n_missing += int(np.isnan(piece).sum())
@@ -178,6 +179,7 @@ def _extreme_labels(labels: F32, offsets: I64) -> tuple[Array, Array]:
     """
     n_queries = offsets.size - 1
     has_documents = np.diff(offsets) > 0
+    # `reduceat` cannot handle a query without documents: these are left out.
     starts = offsets[:-1][has_documents]
     highest = np.zeros(n_queries)
     lowest = np.zeros(n_queries)
@@ -206,6 +208,7 @@ def _constant_features(X: Any) -> int:
         is_all_missing = np.isnan(np.fmax.reduce(X, axis=0))
         is_constant = (highest == lowest) | is_all_missing
     else:
+        # Entries that CSR does not store count as 0 in both.
         is_constant = highest.toarray() == lowest.toarray()
     return int(np.count_nonzero(is_constant))
 
@@ -223,14 +226,14 @@ def _row_hashes(X: Any) -> npt.NDArray[np.uint64]:
     if isinstance(X, np.ndarray):
         hashes_of_pieces = [_bits(piece) @ weights for piece in _split_in_pieces(X)]
         return np.concatenate(hashes_of_pieces)
-    csr_matrix = type(X)
+    csr_matrix = type(X)  # rows of another CSR matrix with the bits of the stored entries
     bits = csr_matrix((_bits(X.data), X.indices, X.indptr), X.shape)
     return np.asarray(bits @ weights)
 
 
 def _bits(values: Array) -> npt.NDArray[np.uint64]:
     """Return the bit patterns of float32 or float64 numbers as whole numbers; -0 counts as 0."""
-    without_negative_zeros = values + np.float32(0)
+    without_negative_zeros = values + np.float32(0)  # -0 + 0 is 0; other numbers do not change
     integer_of_same_size = np.uint32 if values.itemsize == 4 else np.uint64
     return without_negative_zeros.view(integer_of_same_size).astype(np.uint64)
 
@@ -247,6 +250,7 @@ def _duplicates(X: Any, labels: F32, offsets: I64) -> tuple[int, int]:
 
     queries = query_of(offsets).astype(np.uint64)
     keys = np.column_stack([queries, _row_hashes(X)])
+    # A key is the query and the two hashes of a row; `lexsort` wants them as rows.
     order = np.lexsort(keys.T)  # stable: earlier documents come first among equals
     sorted_keys = keys[order]
     equals_previous = (sorted_keys[1:] == sorted_keys[:-1]).all(axis=1)
@@ -254,6 +258,8 @@ def _duplicates(X: Any, labels: F32, offsets: I64) -> tuple[int, int]:
 
     # The running maximum carries the position of the first of equal rows to its duplicates.
     positions = np.arange(n_documents)
+    # `order` makes documents with equal keys neighbours, so the first of them is the last position
+    # so far at which something new began.
     own_position_if_first = np.where(is_duplicate, 0, positions)
     position_of_first = np.maximum.accumulate(own_position_if_first)
     first_document = order[position_of_first]

@@ -49,9 +49,11 @@ class TableColumns:
         or an empty cell among labels and ids.
         """
         name_by_role = self._column_by_role(frame)
+        # A role is what a column is for: label, query id, document id.
         expected_columns = list(name_by_role.items())
         expected_columns += [("features", name) for name in self.features or ()]
         expected_columns += [("categorical", name) for name in self.categorical]
+        # Data without labels may lack columns that were dropped from the training data.
         if not self.unlabelled:
             expected_columns += [("drop", name) for name in self.drop]
         for role, name in expected_columns:

@@ -91,7 +91,7 @@ def format_of_table(file: Path) -> str | None:
     start = b""
     if file.is_file():
         with file.open("rb") as opened:
-            start = opened.read(6)
+            start = opened.read(6)  # as long as the longest mark of a format
     for first_bytes, file_format in _FORMAT_BY_FIRST_BYTES.items():
         if start.startswith(first_bytes):
             return file_format
@@ -182,6 +182,7 @@ def scan_table(path: Path, **columns: Any) -> RankingData:
     batches = _batches(file, names_to_read, _ROWS_AT_ONCE)
     table = _import_pyarrow("pyarrow").Table.from_batches(batches)
 
+    # Only these columns are in the table, so none of the others can be named as features.
     columns |= {"features": (first_feature,), "drop": ()}
     data = RankingData.from_frame(table, where=str(path), **columns)
     return replace(data, feature_names=feature_names)
@@ -229,6 +230,7 @@ def _open_for_chunks(path: Path) -> Any:
     if format_of_table(path) == ARROW:
         return _read_checked(path, _import_pyarrow("pyarrow.ipc").open_file)
     parquet_file = _import_pyarrow("pyarrow.parquet").ParquetFile
+    # pre_buffer would read far ahead, into memory.
     open_unbuffered = functools.partial(parquet_file, pre_buffer=False)
     return _read_checked(path, open_unbuffered)
 
@@ -257,7 +259,8 @@ def _stored_batches(file: Any, columns: list[str], rows: int) -> Iterator[Any]:
         for number in range(file.num_record_batches):
             yield file.get_batch(number)
         return
-    # One group after the other: PyArrow keeps what it has read for one iterator.
+    # A row group is a part of a Parquet file that is read at once. One after the other, each with
+    # an iterator of its own: PyArrow keeps what it has read for one iterator.
     for number in range(file.num_row_groups):
         yield from file.iter_batches(rows, [number], columns)
 

@@ -151,6 +151,7 @@ def _open_file_or_pipe(path: Path) -> BinaryIO:
     # opening.
     is_in_shell = str(path).startswith(("/dev/", "/proc/"))
     if is_in_shell and path.is_fifo():
+        # The number tells pipes apart, since the shell gives a later one the same path.
         pipe_number = path.stat().st_ino
         return io.BytesIO(_read_pipe(str(path), pipe_number))
     return open(path, "rb")

@@ -112,6 +112,7 @@ class _Format(NamedTuple):
             raise DataError(
                 f"{where}: found {len(words)} columns; expected {self.n_columns} ({self.columns})"
             )
+        # Runs and judgments both have the query first and the document third.
         qid = words[0].decode()
         document = words[2].decode()
         word = words[self.value_column].decode()
@@ -262,6 +263,8 @@ class JudgedRun:
     def answered(self) -> Bools:
         """Which queries have a document that was retrieved."""
         is_retrieved = self.scores > -np.inf
+        # Entry i counts the retrieved documents before document i: the differences between the
+        # offsets, where queries begin, are the counts of the queries.
         n_retrieved_before = np.concatenate(([0], np.cumsum(is_retrieved)))
         n_retrieved_of_query = np.diff(n_retrieved_before[self.lists.offsets])
         return np.asarray(n_retrieved_of_query > 0)
@@ -276,7 +279,7 @@ class JudgedRun:
         >>> judged.lists.labels.tolist(), judged.for_trec_eval().lists.labels.tolist()
         ([1.0, 0.0, 0.0], [0.0, 0.0, 1.0])
         """
-        scores = self.scores.astype(np.float32)
+        scores = self.scores.astype(np.float32)  # 32 bits, as in trec_eval
         if self.names is None:
             return replace(self, scores=scores.astype(np.float64))
         order = self._order_of_trec_eval(scores, self.names)
@@ -327,7 +330,10 @@ class JudgedRun:
 def judge_run(
     run: Mapping[str, Mapping[str, float]], qrels: Mapping[str, Mapping[str, float]]
 ) -> JudgedRun:
-    """Put a run and its judgments together.
+    """Return the scores of a run and the labels that judgments give to its documents, by query.
+
+    Judged documents that the run did not retrieve get the score ``-inf``, documents without a
+    judgment the label 0.
 
     >>> judged = judge_run({"q1": {"d1": 9.5, "d2": 8.0}}, {"q1": {"d1": 2, "d9": 1}})
     >>> judged.scores.tolist(), judged.lists.labels.tolist()
@@ -517,6 +523,7 @@ def _judge_run_by_data(run: Named, data: RankingData, where: str, judged: str) -
         judged: what errors call the data.
     """
     result = _judge_named(run, named_labels(data), where)
+    # Judged documents that the run did not retrieve have the score -inf.
     is_retrieved = result.scores[result.lists.judged] > -np.inf
     if not np.any(is_retrieved):
         hint = ""

@@ -317,8 +317,8 @@ class ReaderMetric(Protocol):
 
 def reader_parts(metric: ReaderMetric, labels: Numbers, offsets: I64) -> tuple[F64, F64]:
     """Return the value ``g`` of each document, divided by the norm of its list (what the metric
-    divides by), and the weight ``w`` of each rank, 0 beyond the cutoff: the two
-    factors of the terms that the metric adds up.
+    divides by), and the weight ``w`` of each rank, 0 beyond the cutoff: the two factors of the
+    terms that the metric adds up.
 
     Args:
         metric: the metric; its ``ties`` and ``empty`` do not matter.

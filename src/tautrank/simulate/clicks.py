@@ -160,7 +160,8 @@ def simulate_position_clicks(
 
 
 def _click_chances(data: RankingData, probabilities: Sequence[float]) -> F64:
-    """Return the probability that a user who looks at a document clicks it, one per document.
+    """Return the probability that a user who looks at a document clicks it, one per document, from
+    the documents' labels.
 
     Args:
         data: documents with labels 0, 1, 2, ...
@@ -257,6 +258,7 @@ def _read_to_first_click(
 
     # The smallest key of a clicked document of each list; infinity in a list without a click.
     click_key = np.where(would_click, shuffle_key, np.inf)
+    # The minimum of each query is minus the maximum of the negated keys.
     first_click_key = -query_maxima(-click_key, data.offsets)
     if not keep_unclicked:
         first_click_key[np.isinf(first_click_key)] = -1  # below all keys: nothing is read

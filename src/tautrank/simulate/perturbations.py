@@ -158,6 +158,8 @@ def _draw_negatives(data: RankingData, n_added: I64, rng: np.random.Generator) -
     receiving_query = np.repeat(np.arange(n_added.size), n_added)
     # One of the other queries: draw among one fewer, and step over the receiving query.
     donor_number = rng.integers(0, donors.size - 1, n_negatives)
+    # `searchsorted` gives the receiving query's number among the donors; numbers from there on rise
+    # by one.
     donor_number += donor_number >= np.searchsorted(donors, receiving_query)
     donor_query = donors[donor_number]
     document_in_donor = rng.integers(0, data.sizes[donor_query])
@@ -190,11 +192,11 @@ def probabilities_by_label(name: str, values: Sequence[float]) -> F64:
     try:
         table = np.asarray(values, np.float64)
     except (TypeError, ValueError):
-        table = np.zeros(0)
+        table = np.zeros(0)  # refused by the next check
     if table.ndim != 1 or table.size == 0:
         raise OptionError(f"{name}: found {values!r}; expected {expected}")
     is_probability = (table >= 0) & (table <= 1)
     if not is_probability.all():
-        label = int(np.argmin(is_probability))
+        label = int(np.argmin(is_probability))  # the first false one
         raise OptionError(f"{name}: found {table[label]:g} for label {label}; expected {expected}")
     return table

@@ -58,7 +58,8 @@ def utility(qualities: F64, intent: F64) -> F64:
     match = np.maximum(qualities[:, MATCH], 0)
     bonus = 0.8 * match * is_popular
     is_spam = qualities[:, PUSHED] > 1.2
-    return np.asarray(weighted + bonus + -1.5 * is_spam)
+    spam_penalty = -1.5 * is_spam
+    return np.asarray(weighted + bonus + spam_penalty)
 
 
 def logistic(signal: Floats) -> Floats:

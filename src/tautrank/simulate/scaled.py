@@ -149,6 +149,7 @@ def fill_scaled(
 
     end_of_query_columns = _DOCUMENT_COLUMNS + _QUERY_COLUMNS
     query_values = _draw_query_columns(intents, rng).astype(np.float32)
+    # One value per query, repeated for each of its documents.
     out[_DOCUMENT_COLUMNS:end_of_query_columns] = query_values[:, query]
 
     evenly_spaced = np.linspace(0, _DOCUMENT_COLUMNS - 1, _COPIES)
@@ -201,5 +202,6 @@ def _draw_query_columns(intents: F64, rng: np.random.Generator) -> F64:
     weights = intents.T[quality_of_column]
     blurs = np.linspace(0.1, 2, _QUERY_COLUMNS)[:, None]
     noise = blurs * rng.standard_normal(weights.shape)
+    # The mean weight is 1 / QUALITIES; a logistic function maps its excess and the noise to 0..1.
     below_average = 6 * (1 / QUALITIES - weights)
     return np.asarray(1 / (1 + np.exp(below_average + noise)))

@@ -55,6 +55,7 @@ def log_normal_lengths(rng: np.random.Generator, n_queries: int, mean: float) ->
     documents, as in WEB30K.
     """
     spread = 0.6
+    # exp of a normal variable of mean m and deviation s has the mean exp(m + s^2 / 2).
     return np.exp(rng.normal(np.log(mean) - spread**2 / 2, spread, n_queries))
 
 
@@ -142,7 +143,9 @@ def simulate_shape(
     truth = np.empty(X.shape[0])
 
     def fill_block(number: int) -> None:
-        """Generate a block, and copy it to its rows of the result."""
+        """Generate a block of queries by its number, and copy its features, labels and true
+        relevance to their rows of the result, in place.
+        """
         first_query = number * queries_per_block
         end_query = first_query + queries_per_block
         block = _generate_block(shape, sizes[first_query:end_query], judges, (seed, number))
@@ -150,6 +153,7 @@ def simulate_shape(
         start = offsets[first_query]
         end = offsets[min(end_query, size.n_queries)]
         kept = slice(0, end - start)
+        # A block has a feature per row, and all features of the published data set.
         X[start:end, : columns.size] = block.features[columns, kept].T
         labels[start:end] = block.labels[kept]
         truth[start:end] = block.truth[kept]
@@ -164,7 +168,15 @@ def simulate_shape(
 def _draw_sizes(
     shape: Shape, n_blocks: int, queries_per_block: int, mean_length: float, seed: int
 ) -> I64:
-    """Draw the number of documents of every query, block by block; at least 1 each."""
+    """Draw the number of documents of every query, at least 1 each; every block of queries has a
+    random stream of its own, so that its sizes do not depend on the number of blocks.
+
+    Args:
+        shape: the properties shared with a published data set, such as how lengths vary.
+        n_blocks, queries_per_block: how many queries to draw for.
+        mean_length: mean number of documents of a query.
+        seed: key of all random numbers.
+    """
     lengths_of_blocks = []
     for block in range(n_blocks):
         rng = _generator(shape, seed, _LENGTHS, block)
@@ -185,7 +197,14 @@ def _columns_in_use(shape: Shape, n_features: int) -> I64:
 
 
 def _names_of_columns(shape: Shape, columns: I64, n_features: int) -> tuple[str, ...] | None:
-    """Return the names of the columns in use and of the columns of zeros behind them."""
+    """Return the names of all feature columns: those in use, which have a name in the published data
+    set that the shape resembles, and columns of zeros behind them; None if that set has no names.
+
+    Args:
+        shape: the properties shared with the published data set.
+        columns: numbers of the columns in use, among those of the published set.
+        n_features: number of columns, with those of zeros.
+    """
     if shape.feature_names is None:
         return None
     names = [shape.feature_names[column] for column in columns]
@@ -232,8 +251,11 @@ def _generate_block(shape: Shape, sizes: I64, judges: _Judges, key: tuple[int, i
     rng = _generator(shape, seed, _DOCUMENTS, number)
     query = np.repeat(np.arange(sizes.size), sizes)
     documents = _draw_documents(shape, query, sizes.size, rng)
+    # True relevance, in standard deviations of a reference sample; `lost` is what documents of a
+    # query without an answer lose.
     truth = _reference(shape).truth_of(documents.relevance, documents.lost)
     judged = truth + judges.noise * rng.standard_normal(query.size)
+    # The label is the number of limits that the judged relevance reaches.
     labels = np.searchsorted(judges.cuts, judged, side="right")
 
     features = np.empty((shape.n_features, query.size), np.float32)
@@ -243,7 +265,9 @@ def _generate_block(shape: Shape, sizes: I64, judges: _Judges, key: tuple[int, i
 
 
 def _generator(shape: Shape, seed: int, purpose: int, block: int) -> np.random.Generator:
-    """Return the source of random numbers of a block, for one purpose."""
+    """Return a source of random numbers for one block of queries and one purpose (lengths or
+    documents): other blocks and purposes, and other shapes of data, have independent ones.
+    """
     key = np.random.SeedSequence(seed, spawn_key=(shape.key, purpose, block))
     return np.random.default_rng(key)
 
@@ -277,11 +301,12 @@ def _draw_documents(
         rng: source of random numbers.
     """
     intents = draw_intents(n_queries, rng)
-    plenty = draw_plenty(n_queries, rng)
+    plenty = draw_plenty(n_queries, rng)  # how good all documents of a query are
     is_unanswerable = rng.random(n_queries) < shape.unanswerable
     qualities = draw_qualities(query, n_queries, rng)
 
     relevance = utility(qualities, intents[query]) + plenty[query]
+    # Documents of a query without an answer lose so many standard deviations of relevance.
     loss_of_query = _NOTHING * is_unanswerable
     lost = np.asarray(loss_of_query[query], np.float64)
     return _Documents(intents, qualities, relevance, lost)
@@ -313,7 +338,7 @@ def _reference(shape: Shape) -> _Reference:
     scale the relevance of all data, and their distribution decides where labels are cut.
     """
     query = np.repeat(np.arange(_REFERENCE_QUERIES), _REFERENCE_LENGTH)
-    rng = _generator(shape, 0, _REFERENCE, 0)
+    rng = _generator(shape, 0, _REFERENCE, 0)  # always seed 0: the same for all data of a shape
     documents = _draw_documents(shape, query, _REFERENCE_QUERIES, rng)
     mean = float(documents.relevance.mean())
     deviation = float(documents.relevance.std())
@@ -337,4 +362,5 @@ def label_cuts(shape: Shape, noise: float) -> F64:
     """
     reference = _reference(shape)
     judged = reference.truth + noise * reference.noise
+    # Quantiles at the shares of labels up to 0, up to 1, ...; the last share, 1, needs no limit.
     return np.asarray(np.quantile(judged, np.cumsum(shape.label_shares)[:-1]))

@@ -174,6 +174,7 @@ def _draw_query_terms(intents: F64, rng: np.random.Generator) -> _QueryTerms:
     Queries that are after matching text are longer, those after something fresh use rarer words.
     """
     n_queries = intents.shape[0]
+    # The constants are chosen so that lengths and idf resemble those of web queries.
     wordiness = 1.1 * rng.standard_exponential(n_queries)
     unrounded_lengths = 1 + 3 * intents[:, MATCH] + wordiness
     n_terms = np.clip(np.floor(unrounded_lengths), 1, _MOST_TERMS)
@@ -183,7 +184,7 @@ def _draw_query_terms(intents: F64, rng: np.random.Generator) -> _QueryTerms:
     idf = np.clip(mean_idf + rareness, 0.5, 14)
 
     term_numbers = np.arange(_MOST_TERMS)[:, None]
-    is_asked = (term_numbers < n_terms).astype(np.float32)
+    is_asked = (term_numbers < n_terms).astype(np.float32)  # [terms, queries]: 1 or 0
     return _QueryTerms(n_terms, idf, is_asked)
 
 
@@ -213,6 +214,12 @@ def _draw_text(
 ) -> _Text:
     """Draw a text for each document, such as its title: its length, and how often it contains each
     term of the query.
+
+    Args:
+        stream: the kind of text (title, body, ...), and how long such texts are.
+        terms: the terms of each document's query.
+        qualities: hidden qualities of the documents, ``[6, documents]``.
+        rng: source of random numbers.
     """
     length = _draw_lengths(stream, qualities, rng)
     counts = _draw_counts(stream, length, qualities, terms, rng)
@@ -241,6 +248,7 @@ def _draw_lengths(stream: _Stream, qualities: F32, rng: np.random.Generator) -> 
     n_documents = qualities.shape[1]
     log_length = stream.typical + stream.width * _normal(rng, n_documents)
     length = np.floor(np.exp(log_length))
+    # `stream.absent` is the popularity below which there is no such text; -inf: all have it.
     popularity = qualities[POPULAR] + _normal(rng, n_documents)
     is_present = popularity > stream.absent
     return np.asarray(np.maximum(length, 1) * is_present, np.float32)
@@ -291,7 +299,7 @@ def _fill_stream(out: F32, text: _Text, terms: _DocumentTerms) -> None:
     per word and of counts times idf, whether all terms are covered, cosine, BM25, and three
     language models.
     """
-    per_word: F32 = np.reciprocal(np.maximum(text.length, 1))
+    per_word: F32 = np.reciprocal(np.maximum(text.length, 1))  # 1 where there is no text
     n_covered = (text.counts > 0).sum(axis=0, dtype=np.float32)
     out[0] = n_covered
     out[1] = n_covered / terms.n_terms
@@ -315,6 +323,7 @@ def _fill_statistics(out: F32, values: F32, terms: _DocumentTerms) -> None:
         terms: the terms of each document's query.
     """
     out[0] = values.sum(axis=0)
+    # Terms that the query does not have must not be the smallest.
     out[1] = np.where(terms.is_asked > 0, values, np.inf).min(axis=0)
     out[2] = values.max(axis=0)
     out[3] = out[0] / terms.n_terms
@@ -341,6 +350,8 @@ def _bm25(text: _Text, terms: _DocumentTerms) -> F32:
     """Return the BM25 score of each document:
     ``sum idf c (K1 + 1) / (c + K1 (1 - B + B length / mean length))`` over the counts c of the
     query's terms.
+
+    ``K1`` bounds what many occurrences of a term add, ``B`` says how much long texts lose.
     """
     relative_length = _B * text.length / text.mean_length
     saturated = text.counts * (_K1 + 1)
@@ -383,14 +394,31 @@ def _log_likelihood(probabilities: Floats, text: _Text, terms: _DocumentTerms) -
 
 
 def _fill_page(out: F32, qualities: F32, rng: np.random.Generator) -> None:
-    """Write the features of a page other than its text, in the order of `_PAGE`."""
+    """Write the features of each page that do not depend on its text: address and links, ranks, and
+    clicks, in the order of the names in `_PAGE`.
+
+    Args:
+        out: receives one feature per row.
+        qualities: hidden qualities of the documents, ``[6, documents]``.
+        rng: source of random numbers.
+    """
     _fill_address_and_links(out[:4], qualities, rng)
     _fill_ranks(out[4:8], qualities, rng)
     _fill_clicks(out[8:], qualities, rng)
 
 
 def _fill_address_and_links(out: F32, qualities: F32, rng: np.random.Generator) -> None:
-    """Write slashes and length of the address, and numbers of links to and from the page."""
+    """Write four features of each page: slashes in its address, length of the address, number of
+    links to the page, and number of links on it.
+
+    Each is a rising function of hidden qualities blurred by noise; the constants give it values such
+    as real pages have.
+
+    Args:
+        out: receives ``[4, documents]``.
+        qualities: hidden qualities of the documents, ``[6, documents]``.
+        rng: source of random numbers, for the noise.
+    """
     fresh = qualities[FRESH]
     pushed = qualities[PUSHED]
     depth = _blurred(fresh - qualities[TRUSTED], 0.8, rng)
@@ -404,8 +432,15 @@ def _fill_address_and_links(out: F32, qualities: F32, rng: np.random.Generator) 
 
 
 def _fill_ranks(out: F32, qualities: F32, rng: np.random.Generator) -> None:
-    """Write the ranks of page and site, from 0 to 65535, and two scores of quality, from 0 to
-    255.
+    """Write four features of each page: the ranks of page and site, from 0 to 65535, and two scores
+    of quality, from 0 to 255.
+
+    Each is a logistic function of hidden qualities blurred by noise.
+
+    Args:
+        out: receives ``[4, documents]``.
+        qualities: hidden qualities of the documents, ``[6, documents]``.
+        rng: source of random numbers, for the noise.
     """
     popular = qualities[POPULAR]
     pushed = qualities[PUSHED]
@@ -421,14 +456,23 @@ def _fill_ranks(out: F32, qualities: F32, rng: np.random.Generator) -> None:
 
 
 def _fill_clicks(out: F32, qualities: F32, rng: np.random.Generator) -> None:
-    """Write clicks for this query, clicks for any, and how long readers stay."""
+    """Write three features of each page: clicks of readers who asked this query, clicks of readers
+    who asked any, and how long readers stay.
+
+    Each rises with hidden qualities blurred by noise; the exponential makes few pages very popular.
+
+    Args:
+        out: receives ``[3, documents]``.
+        qualities: hidden qualities of the documents, ``[6, documents]``.
+        rng: source of random numbers, for the noise.
+    """
     useful = qualities[USEFUL]
     for_query = _blurred(useful + 0.6 * qualities[MATCH], 0.8, rng)
     out[0] = np.floor(np.exp(1.3 * for_query - 2))
     for_any = _blurred(0.7 * useful + qualities[POPULAR], 0.9, rng)
     out[1] = np.floor(np.exp(1.6 * for_any - 1))
     dwell_time = np.exp(3 + 0.7 * _blurred(useful, 0.9, rng))
-    out[2] = np.where(out[1] > 0, dwell_time, 0)
+    out[2] = np.where(out[1] > 0, dwell_time, 0)  # nobody stays on a page without clicks
 
 
 def _blurred(signal: F32, blur: float, rng: np.random.Generator) -> F32:

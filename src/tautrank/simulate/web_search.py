@@ -232,8 +232,8 @@ def _draw_features(
 
 
 def _from_signal(kind: str, signal: F64, rng: np.random.Generator) -> F64:
-    """Return the values of a feature of some kind, a rising function of a normal signal from each
-    document.
+    """Return the values of a feature of some kind for each document: a rising function of a normal
+    signal, which gives the values the range and tails that real features of this kind have.
 
     Args:
         kind: such as ``"text score"`` or ``"ratio"``.
