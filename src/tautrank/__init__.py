@@ -71,6 +71,8 @@ _MODULE_OF_NAME = {
 
 
 def __getattr__(name: str) -> Any:
+    # Called for names that the module does not have yet: parts of the library are imported when
+    # they are first used.
     if name in _ROOMS:
         return importlib.import_module(f"tautrank.{name}")
     if name in _MODULE_OF_NAME:

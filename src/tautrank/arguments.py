@@ -46,12 +46,14 @@ def whole(
 
 def _whole_or_none(value: object) -> int | None:
     """Return an argument as an int, None if it is no whole number."""
+    # To Python, True is the whole number 1.
     if isinstance(value, bool):
         return None
     if isinstance(value, float | np.floating):
         is_whole = math.isfinite(value) and value == int(value)
         return int(value) if is_whole else None
     try:
+        # Accepts the integers of NumPy too, and raises a TypeError about anything else.
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         return None
@@ -73,6 +75,7 @@ def real(
     Traceback (most recent call last):
     tautrank.errors.OptionError: sigma: found 0; expected a number above 0
     """
+    # NaN stands for what is no number.
     number = _real_or_nan(value)
     # Comparisons with NaN are false, so what is no number is refused as well.
     is_inside = least <= number <= most and math.isfinite(number)
@@ -167,10 +170,12 @@ def check_fields(instance: Any) -> None:
     cls: Any = type(instance)
     for name, field in _checked_fields(cls).items():
         value = getattr(instance, name)
+        # Such as "int | None", the annotation of the field as text.
         may_be_none = "None" in str(field.type)
         if value is None and may_be_none:
             continue
         check, limits = field.metadata["check"], field.metadata["limits"]
+        # A check with limits also takes the name, for its error; another only converts.
         checked = check(name, value, **limits) if limits else check(value)
         object.__setattr__(instance, name, checked)
 
@@ -183,6 +188,7 @@ def _checked_fields(cls: type) -> dict[str, Any]:
     class counts, so that the check stays.
     """
     field_by_name = {}
+    # From the most general class to the class itself: later declarations replace earlier ones.
     for base_or_class in reversed(cls.__mro__):
         fields = vars(base_or_class).get("__dataclass_fields__", {})
         for name, field in fields.items():
@@ -231,6 +237,7 @@ def processor_quota(root: str = "/") -> float:
     """
     quotas = [math.inf]
     with contextlib.suppress(OSError, ValueError):  # not Linux, or not as its documentation says
+        # Linux lists here the control groups of the process, one per line.
         group_lines = Path(root, "proc/self/cgroup").read_text().splitlines()
         for line in group_lines:
             # Such as "4:cpu,cpuacct:/user" in version 1, and "0::/user" in version 2.
@@ -253,6 +260,7 @@ def _group_and_ancestors(mount_folder: Path, path: str) -> list[Path]:
         mount_folder: the folder of the root group.
         path: the path of the group below the root, such as ``"/user/session"``.
     """
+    # The first part is the slash at the beginning.
     names = Path(path).parts[1:]
     folders = []
     for depth in range(len(names) + 1):
@@ -278,6 +286,7 @@ def _quota_of_group(group: Path, is_first_version: bool) -> float:
         return math.inf
     texts = [file.read_text() for file in files]
     quota, period = " ".join(texts).split()
+    # How versions 2 and 1 write that there is no limit.
     is_unlimited = quota in ("max", "-1")
     return math.inf if is_unlimited else int(quota) / int(period)
 

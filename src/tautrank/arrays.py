@@ -127,12 +127,15 @@ def check_scores(scores: ArrayLike, offsets: I64, adjacent: bool = True) -> Floa
     or -inf for a document not retrieved
     """
     numbers = flat_numbers("scores", scores, size=int(offsets[-1]))
+    # Integers and truth values: not floating-point numbers.
     if numbers.dtype.kind != "f":
         return _as_floats(numbers)
     if numbers.dtype == np.float16:
         numbers = numbers.astype(np.float32)
+    # Other widths become float64; without a copy where they are float64 already.
     elif numbers.dtype != np.float32:
         numbers = numbers.astype(np.float64, copy=False)
+    # `offsets` says where each query's documents begin; None: the error has the index alone.
     named_queries = offsets if adjacent else None
     _check_from("scores", numbers, -np.inf, FINITE_OR_MISSING, named_queries)
     return numbers
@@ -150,8 +153,10 @@ def check_finite_scores(scores: ArrayLike, offsets: I64) -> Floats:
     tautrank.errors.DataError: scores[1] (query 0, document 1): found nan; expected a finite number
     """
     numbers = flat_numbers("scores", scores, size=int(offsets[-1]))
+    # The kernels are compiled for these two types.
     kind = np.float32 if numbers.dtype == np.float32 else np.float64
     numbers = np.ascontiguousarray(numbers, kind)
+    # The most negative finite number, so that -inf is refused.
     smallest = float(np.finfo(numbers.dtype).min)
     _check_from("scores", numbers, smallest, "a finite number", offsets)
     return numbers
@@ -229,6 +234,7 @@ def flat_numbers(
     """
     array = _flat(name, values, f"one number per {each}")
     if array.size == 0:
+        # An empty list has no type of its own.
         array = np.zeros(0)
     if array.dtype.kind not in _KINDS_OF_NUMBERS:
         raise DataError(
@@ -257,6 +263,7 @@ def check_each(
     tautrank.errors.DataError: p_values[1]: found 2; expected a number from 0 to 1
     """
     if not good.all():
+        # False is less than True: the first value that is not good.
         index = int(np.argmin(good))
         raise DataError(
             f"{spot(name, index, offsets)}: found {float(values[index]):g}; expected {expected}"
@@ -271,6 +278,7 @@ def spot(name: str, index: int, offsets: I64 | None = None) -> str:
     """
     if offsets is None:
         return f"{name}[{index}]"
+    # The number of the query, and that of the document within it, both from 0.
     query, document = query_and_document(offsets, index)
     return f"{name}[{index}] (query {query}, document {document})"
 
@@ -318,6 +326,7 @@ def naming_queries(offsets: I64) -> Iterator[None]:
     try:
         yield
     except DataError as error:
+        # Such as "labels[2]: found -1; ...": the index, and the rest of the error.
         match = re.fullmatch(r"labels\[(\d+)\](: .*)", str(error), re.DOTALL)
         if match is None:
             raise
@@ -329,6 +338,7 @@ def naming_queries(offsets: I64) -> Iterator[None]:
 def _flat(name: str, values: ArrayLike, expected: str) -> Array:
     """Return an argument as an array of one dimension."""
     try:
+        # Lists of different lengths make no array.
         array = np.asarray(values)
     except ValueError:
         raise DataError(
@@ -365,6 +375,7 @@ def _as_floats(scores: Array) -> F64:
     """Return scores that are integers or truth values as float64 with the same order and ties."""
     if scores.size == 0 or scores.dtype.kind == "b":
         return scores.astype(np.float64)
+    # As Python's integers: the absolute value of the smallest int64 does not fit an int64.
     largest_size = max(abs(int(scores.min())), abs(int(scores.max())))
     if largest_size <= _LARGEST_EXACT_INTEGER:
         return scores.astype(np.float64)
@@ -373,4 +384,5 @@ def _as_floats(scores: Array) -> F64:
     # them, shifted so that 0 and below stay at 0 and below.
     distinct_scores, ranks = np.unique(scores, return_inverse=True)
     n_not_positive = np.count_nonzero(distinct_scores <= 0)
+    # Ranks count from 0: the smallest positive score gets 1, the one below it 0.
     return np.asarray(ranks - n_not_positive + 1, dtype=np.float64)

@@ -49,12 +49,14 @@ def unknown(kind: str, word: str, known: Iterable[str], aliases: Iterable[str] =
     unknown metric 'zzz' (known: err, ndcg)
     """
     names = sorted(known)
+    # By its lower-case spelling, so that capitals do not count as differences.
     name_by_spelling = {name.lower(): name for name in (*aliases, *names)}
     nearest_spellings = difflib.get_close_matches(word.lower(), name_by_spelling, n=1, cutoff=0.5)
     hint = ""
     if nearest_spellings:
         nearest_name = name_by_spelling[nearest_spellings[0]]
         hint = f"; did you mean '{nearest_name}'?"
+    # All names are listed if they are few, else the closest ones.
     if len(names) <= _MOST_NAMED:
         return OptionError(f"unknown {kind} '{word}'{hint} (known: {', '.join(names)})")
 

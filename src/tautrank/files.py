@@ -61,6 +61,7 @@ def require_writable(path: PathLike) -> None:
         return
     with _errors_naming(target):
         if target.is_dir():
+            # The context above turns it into an error that names the file.
             raise IsADirectoryError(0, "Is a directory")
         # A file that can be made in the folder, and is removed at once, shows that it is writable.
         with tempfile.NamedTemporaryFile(
@@ -116,6 +117,7 @@ def atomic_write(path: PathLike, *, durable: bool = True) -> Iterator[BinaryIO]:
             stream.flush()
         return
     with _errors_naming(target):
+        # In the same folder, as only within one file system a file replaces another in one step.
         descriptor, temporary_path = tempfile.mkstemp(
             dir=target.parent, prefix=f".{target.name}.", suffix=".part"
         )
@@ -125,9 +127,11 @@ def atomic_write(path: PathLike, *, durable: bool = True) -> Iterator[BinaryIO]:
             file.flush()
             if durable:
                 os.fsync(file.fileno())
+        # Temporary files are private; this one gets the rights of ordinary files.
         _make_public(temporary_path)
         with _errors_naming(target):
             os.replace(temporary_path, target)
+    # Ctrl-C too must leave no temporary file behind.
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary_path)

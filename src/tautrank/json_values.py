@@ -127,10 +127,12 @@ def from_json(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     content = {name: from_json(item) for name, item in value.items()}
+    # An object was written as its fields, with the name of its class under this key.
     class_name = content.pop(_CLASS, None)
     if class_name is None:
         return content
     cls = _CLASSES.get(str(class_name))
+    # The names that fields have in files, which may differ from those in the class.
     stored_names = _stored_names(cls) if cls is not None else {}
     if cls is None or not set(content) <= set(stored_names.values()):
         raise DataError(

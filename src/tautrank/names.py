@@ -62,6 +62,7 @@ class Registry(dict[str, type[T]], Generic[T]):
             name: what a user types, and what is printed.
             *aliases: what others call it, in lower case; these names are read, but never printed.
         """
+        # These characters separate names, options and cutoffs where a text is read.
         if not re.fullmatch(r"[^()@,=\s]+", name):
             raise OptionError(
                 f"register: found '{name}'; expected a name without spaces, commas and ()@="
@@ -94,6 +95,7 @@ class Registry(dict[str, type[T]], Generic[T]):
         Args:
             name: the name alone, as typed.
         """
+        # `self` maps names to classes, `self.aliases` other names to these names.
         for spelling in (name, name.lower()):
             cls = self.get(spelling) or self.get(self.aliases.get(spelling, ""))
             if cls is not None:
@@ -106,6 +108,7 @@ class Registry(dict[str, type[T]], Generic[T]):
         Args:
             text: a name, perhaps followed by options and a cutoff.
         """
+        # The form is NAME(OPTIONS)@K, with the last two optional.
         form = _FORM.fullmatch(text) if isinstance(text, str) else None
         if form is None:
             quoted = f"'{text}'" if isinstance(text, str) else repr(text)
@@ -115,6 +118,7 @@ class Registry(dict[str, type[T]], Generic[T]):
         cls = self.find(form["name"])
         options = _read_options(form["options"] or "", f"{self.kind} '{text}'")
         if form["k"] is not None:
+            # The cutoff after @ is the option k.
             options.append(("k", read_value(form["k"].strip())))
         return cls, options
 
@@ -132,6 +136,7 @@ class Registry(dict[str, type[T]], Generic[T]):
             if not options:
                 return text_or_object
             return dataclasses.replace(text_or_object, **options)  # type: ignore[type-var]
+        # A text: its class, and pairs of option and value.
         cls, typed_options = self.read(text_or_object)
         all_options = [*typed_options, *options.items()]
         self._check_parameters(cls, [name for name, _ in all_options])
@@ -185,6 +190,7 @@ def split_at_commas(text: str) -> list[str]:
     >>> split_at_commas("ndcg@10, err(max_label=2,ties=best)@5, map,")
     ['ndcg@10', 'err(max_label=2,ties=best)@5', 'map']
     """
+    # The last part is the one being written; `depth` counts the parentheses that are open.
     parts = [""]
     depth = 0
     for character in text:
@@ -213,8 +219,10 @@ def read_value(text: str) -> Any:
         return tuple(read_value(item) for item in items)
     if "/" in text:
         with contextlib.suppress(ValueError):
+            # A table of one number ends in a slash, which tells it from a number.
             entries = text.removesuffix("/").split("/")
             return tuple(float(entry) for entry in entries)
+    # What is neither is a word.
     for kind in (int, float):
         with contextlib.suppress(ValueError):
             return kind(text)
@@ -235,6 +243,7 @@ def write_value(value: object) -> str:
         return f"{table}/" if len(value) == 1 else table
     if isinstance(value, float):
         is_exact_integer = value.is_integer() and abs(value) < _LARGEST_EXACT_INTEGER
+        # Such as "5" for 5.0; `repr` writes the digits that read back as the same number.
         return str(int(value)) if is_exact_integer else repr(value)
     return str(value)
 

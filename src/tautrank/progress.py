@@ -62,6 +62,8 @@ class Lines:
         """Write a line, unless the last one was not long ago."""
         if self._done_before is None:
             self._began = time.monotonic()
+            # What was done before the first call, such as in an earlier run, took no time of this
+            # one.
             self._done_before = done
         if not self._is_due(done, total):
             return
@@ -79,6 +81,7 @@ class Lines:
         """Return whether to write a line: at equal steps of the work, and at its end."""
         if self._n_lines is None or done == total:
             return True
+        # Every step-th update gets a line.
         step = max(1, total // self._n_lines)
         return done > 0 and done % step == 0
 
@@ -114,15 +117,18 @@ class Bar:
         if label:
             columns.insert(0, TextColumn("{task.description}", markup=False))
         if shows_count:
+            # Before the remaining time: "3/10".
             columns.insert(-1, MofNCompleteColumn())
         columns.append(TextColumn("{task.fields[text]}", markup=False))
         self._bar = Progress(
             *columns,
             console=console or Console(stderr=True),
+            # The bar disappears when the work ends.
             transient=True,
             # Trainings differ in speed and take turns: the last few say little about the rest.
             speed_estimate_period=_ESTIMATE_SECONDS,
         )
+        # The total is not known before the first update.
         self._task = self._bar.add_task(label, total=None, text="")
 
     def __enter__(self) -> Bar:
@@ -183,6 +189,7 @@ def show_progress(
     >>> with show_progress("reading", verbose=0) as progress:
     ...     progress.update(1, 2, "first.txt")
     """
+    # Someone watches a terminal or a notebook; standard error is None in a window without one.
     is_watched = (sys.stderr is not None and sys.stderr.isatty()) or "ipykernel" in sys.modules
     if verbose is None:
         # The workers of a process pool share one terminal: their bars would overwrite each other.

@@ -124,6 +124,7 @@ class Table:
         """
         columns = []
         for number, title in enumerate(titles):
+            # Rows may be shorter than the headings.
             values = [row[number] for row in rows if number < len(row)]
             are_texts = all(isinstance(value, str) for value in values)
             columns.append(Column(title, words=are_texts))
@@ -146,6 +147,7 @@ class Table:
         loss,trees
         mse,120
         """
+        # Each row has the same columns, so the first one tells them all.
         columns = tuple(column for column, _cell in rows[0])
         cells = [tuple(cell for _column, cell in row) for row in rows]
         return cls(columns, tuple(cells), note)
@@ -174,6 +176,7 @@ class Table:
         """Return one line of plain text."""
         padded = []
         for column, text, width in zip(self.columns, texts, widths, strict=True):
+            # Words are aligned left, numbers right.
             padded.append(text.ljust(width) if column.words else text.rjust(width))
         return "  ".join(padded).rstrip()
 
@@ -181,6 +184,7 @@ class Table:
         """Return all values in full, one line per row after a line of headings; a missing value is
         an empty cell.
         """
+        # A column may have several fields in CSV, such as a mean and its interval.
         lines: list[list[Value]] = [[field for column in self.columns for field in column.fields]]
         for row in self.rows:
             values = [value for cell in row for value in cell.values]
@@ -254,8 +258,10 @@ class Table:
         room = options.max_width
         bounds = [self._bounds(number, room) for number in range(len(self.columns))]
         leading = self._leading()
+        # Parts are lists of column numbers; a column joins the last part while there is room.
         parts = [leading]
         for number in range(len(leading), len(bounds)):
+            # A part gets at least one column besides the leading ones, however narrow the terminal.
             wider = [*parts[-1], number]
             least = sum(bounds[member].least for member in wider)
             if parts[-1] == leading or least <= _room_inside(room, len(wider)):
@@ -292,6 +298,7 @@ class Table:
         """
         column = self.columns[number]
         cells = [row[number] for row in self.rows]
+        # A cell may have several lines.
         lines = "\n".join(cell.text + cell.marks for cell in cells).split("\n")
         all_lines = [column.title, *lines]
         full_width = max(len(line) for line in all_lines)
@@ -299,6 +306,7 @@ class Table:
         wrapped_lines = all_lines if column.words else [column.title]
         words = " ".join(wrapped_lines).split()
         longest_word = max((len(word) for word in words), default=0)
+        # A very long word is broken: no column of words needs more than a third of the width.
         least_width = min(longest_word, room // 3)
         if not column.words:
             least_width = max(least_width, *(len(line) for line in lines))
@@ -317,6 +325,8 @@ class Table:
         for number, width in zip(bounds, widths, strict=True):
             column = self.columns[number]
             justify: Literal["left", "right"] = "left" if column.words else "right"
+            # `escape`: Rich reads brackets in headings as styles. "fold" breaks words that are too
+            # long.
             table.add_column(escape(column.title), justify=justify, width=width, overflow="fold")
         for row in self.rows:
             cells = [row[number] for number in bounds]
@@ -345,6 +355,7 @@ def _widths(bounds: Sequence[_Bounds], room: int) -> list[int]:
         room: the number of characters for all columns together.
     """
     widest_column = max(bound.full for bound in bounds)
+    # A column is never narrower than its least width, even if the table then does not fit.
     for limit in range(widest_column, -1, -1):
         widths = [min(bound.full, max(bound.least, limit)) for bound in bounds]
         if sum(widths) <= room:

@@ -78,11 +78,13 @@ def apply_changes(splits: Splits, changes: tuple[Change, ...], seed: int) -> Spl
     [0.0, 1.0, 1.0, 1.0]
     """
     for change_index, change in enumerate(changes):
+        # A change names its kind (a function), the parts it applies to, and parameters.
         apply_change = CHANGES[change.kind]
         for part_index, part_name in enumerate(PARTS):
             data = getattr(splits, part_name)
             if part_name not in change.parts or data is None:
                 continue
+            # Seeds of their own: a change of one part does not shift the random numbers of others.
             seeds = [seed, change_index, part_index]
             random_state = np.random.SeedSequence(seeds).generate_state(1)
             changed_data = apply_change(data, **change.parameters, seed=int(random_state[0]))

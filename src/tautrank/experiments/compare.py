@@ -129,11 +129,14 @@ def comparison(
     if not losses:
         raise OptionError("losses: found none; expected at least one, such as 'lambdarank'")
     return Experiment(
+        # `one_or_more` makes a list of a single item; `_as_system` puts a name on a loss.
         systems=tuple(_as_system(loss) for loss in one_or_more(losses)),
         metrics=tuple(str(metric(name)) for name in one_or_more(metrics)),
+        # Later entries override earlier ones: the given parameters win over the defaults.
         parameters={**DEFAULTS, **(parameters or {})},
         repeats=whole("repeats", repeats, 1),
         configurations=whole("tune", tune, 0),
+        # The test queries stay as given; trainings differ in the split or the seed.
         protocol=GivenSplits(vary),
         curves=("valid",),
         baseline=baseline,

@@ -33,10 +33,10 @@ def compare_runs(
     """Judge existing runs or scores, and test which differences are real.
 
     Documents of a run without a judgment count as not relevant. Judged documents that a run did not
-    retrieve count in the ideal ranking and among the relevant documents. A judged query that only
-    some runs answer counts with nothing retrieved for the others (as ``trec_eval -c`` does); one
-    that no run answers is left out, and so are queries without judgments. The result's note says
-    how many there are.
+    retrieve count in the ideal ranking and among the relevant documents. If only some runs answer a
+    judged query, it counts for the other runs as if they had retrieved nothing (as ``trec_eval -c``
+    does); one that no run answers is left out, and so are queries without judgments. The result's
+    note says how many there are.
 
     One run per system says which of these models is better on queries like these. Several runs, of
     models that were trained again, say which method is: give them as a list, as many for each
@@ -49,7 +49,8 @@ def compare_runs(
         judged: qrels (a file, or ``{query: {document: label}}``), or labelled data (`RankingData`,
             or its file).
         metrics: names or metric objects.
-        like: a tool whose rules to follow, such as ``"trec_eval"``, whose numbers these then are.
+        like: another tool whose rules to follow, so that the numbers are the same as its own: None,
+            or ``"trec_eval"``.
         alpha: the significance level.
         baseline: the name of the system that the others are compared with; by default the first.
         pairs: ``"baseline"`` compares every system with the baseline, ``"all"`` every two systems.
@@ -64,6 +65,7 @@ def compare_runs(
     """
     choice("pairs", pairs, ("baseline", "all"))
     runs_by_system = _checked_runs(runs)
+    # The metrics take the rules of the other tool as an option; without one, none is set.
     options = {} if like is None else {"like": like}
     checked_metrics = [metric(name, **options) for name in one_or_more(metrics)]
     if not checked_metrics:
@@ -79,6 +81,7 @@ def compare_runs(
             evaluated_runs[label] = _evaluate_run(judged_run, checked_metrics, like)
 
     judged_runs = {label: run.judged for label, run in evaluated_runs.items()}
+    # Queries that no run answers are left out of all values.
     is_answered = _find_answered_queries(judged_runs)
     remarks = _remarks_on_queries(judged_runs, is_answered)
     if like == "trec_eval":
@@ -118,7 +121,8 @@ def _evaluate_run(
     Args:
         judged_run: the scores of a run and the labels of its documents.
         metrics: the metrics.
-        like: "trec_eval" breaks ties between documents as that tool does.
+        like: "trec_eval" for the order of that tool where documents have equal scores; None for
+            the rule of each metric.
     """
     if like == "trec_eval":
         judged_run = judged_run.for_trec_eval()
@@ -195,6 +199,7 @@ def _label_runs(argument_name: str, argument: Any) -> dict[str, Any]:
         raise OptionError(f"{argument_name}: found no run; expected at least one")
     runs_by_label: dict[str, Any] = {}
     for index, run in enumerate(argument):
+        # `label_of` returns the path of a file, and the second argument for other runs.
         label = label_of(run, f"{argument_name}[{index}]")
         if label in runs_by_label:  # the same file may stand in the list twice
             label = f"{label} #{index}"
@@ -248,6 +253,7 @@ def _find_answered_queries(judged_runs: Mapping[str, JudgedRun]) -> Bools:
     first_label, first_run = next(iter(judged_runs.items()))
     is_answered = np.zeros_like(first_run.answered)
     for label, run in judged_runs.items():
+        # `answered` has one truth value per judged query.
         is_common = run.answered & first_run.answered
         if not is_common.any():
             raise DataError(
@@ -269,6 +275,7 @@ def _remarks_on_queries(judged_runs: Mapping[str, JudgedRun], is_answered: Bools
     counts_missing = {}
     for label, run in judged_runs.items():
         is_missing = is_answered & ~run.answered
+        # `not_judged` is the number of queries of the run that have no judgments.
         counts_left_out[f"queries of {label} without judgments"] = run.not_judged
         counts_missing[f"queries missing from {label}"] = int(np.count_nonzero(is_missing))
 

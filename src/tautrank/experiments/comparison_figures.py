@@ -63,6 +63,7 @@ def difference_sections(result: ComparisonValues) -> Iterator[FigureSection]:
         cells_by_metric = {}
         for metric in metrics:
             cells = result.across(condition, metric)
+            # The baseline is not tested against itself, so it has no difference to draw.
             cells_by_metric[metric] = [cell for cell in cells if cell.tested]
         has_differences = any(cells_by_metric.values())
         if has_differences:
@@ -84,6 +85,7 @@ def _difference_section(
     cells: list[CellResult] = []
     for cells_of_metric in cells_by_metric.values():
         cells += cells_of_metric
+    # A dictionary keeps each name once, in order; so it does for metrics below.
     systems = list(dict.fromkeys(cell.system for cell in cells))
     figure = _draw_differences(result.baseline, systems, cells_by_metric)
 
@@ -200,6 +202,7 @@ def tree_sections(result: ComparisonValues, remark: str = "") -> Iterator[Figure
         result: the values of a comparison or a study.
         remark: what to add to the captions.
     """
+    # `curves` is keyed by (condition, system, part); a dictionary keeps each part once, in order.
     data_parts = dict.fromkeys(data_part for _condition, _system, data_part in result.curves)
     for condition in result.condition_names:
         for data_part in data_parts:
@@ -233,6 +236,7 @@ def _tree_section(
         remark: what to add to the caption.
     """
     metric = result.metrics_under(condition)[0]
+    # What readers call the part: "training" or "validation".
     part_name = _PART_NAMES[data_part]
     caption = f"{metric} on the {part_name} queries after each tree."
     if n_trainings > 1:
@@ -257,6 +261,7 @@ def _curve_summary(curve: Curve) -> str:
     after the last.
     """
     n_trees = curve.mean.size
+    # `mean` has one value per number of trees, from 1: entry i - 1 belongs to i trees.
     tenth_of_trees = math.ceil(n_trees / 10)
     value_after_tenth = curve.mean[tenth_of_trees - 1]
     last_value = curve.mean[-1]
@@ -283,6 +288,8 @@ def trial_sections(result: ComparisonValues) -> Iterator[FigureSection]:
         curves = []
         for cell in result.across(condition, metric):
             if cell.means.size:
+                # `means` has one value per trial that has finished, `numbers` the numbers of those
+                # trials.
                 trial_numbers = [number + 1 for number in cell.numbers]  # readers count from 1
                 curves.append(Curve(cell.system, trial_numbers, cell.means))
 
@@ -304,6 +311,7 @@ def _trial_section(
         curves, x_title="trial", y_title=metric, styles=styles_of(result), mode="markers"
     )
     most_trials = max(curve.x.size for curve in curves)
+    # With few trials each gets a tick; None leaves the choice to Plotly.
     tick_distance = 1 if most_trials <= _MAX_TRIALS_WITH_TICKS else None
     figure.update_xaxes(dtick=tick_distance)
 

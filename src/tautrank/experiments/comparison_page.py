@@ -75,6 +75,7 @@ def comparison_page(
         sections += figure_sections(comparison_figures(result))
     sections += failure_sections(result)
     sections.append(subject.settings)
+    # How to run it again: the command, or else the call in Python.
     sections.append(_reproduction(command, subject.call))
 
     lead = _question(result, subject.competitors)
@@ -91,6 +92,7 @@ def _question(result: ComparisonValues, competitors: str) -> str:
     values_by_metric = result.systems[0].values
     values_of_first_metric = next(iter(values_by_metric.values()))  # [repeats, queries]
     n_queries = values_of_first_metric.shape[1]
+    # All systems are measured on the same test queries, so the first one stands for all.
     n_systems = len(result.systems)
     if n_systems == 1:
         return f"How well does {result.systems[0].name} rank {n_queries:,} test queries?"
@@ -109,6 +111,7 @@ def result_sections(tables: Mapping[str, Table]) -> list[Section]:
     """
     metric_sections = []
     for title, table in tables.items():
+        # The table of pairs of systems comes last, folded.
         if title != _PAIRS_TITLE:
             metric_sections.append(TableSection(title, table))
     sections: list[Section] = [*metric_sections]
@@ -176,6 +179,7 @@ def _data_table(result: PlannedValues) -> Table:
     training, validation and test part of each split.
     """
     rows = []
+    # `held` are the splits in memory, named tuples of train, valid and test.
     for split_number, split in enumerate(result.plan.data.held, 1):
         for part_name, part in split._asdict().items():
             if part is not None:
@@ -214,6 +218,7 @@ def _verdicts(result: ComparisonValues, condition: str) -> list[str]:
     verdicts = []
     for metric in result.metrics_under(condition):
         for cell in result.across(condition, metric):
+            # No means: the metric skipped every query, or no trial is done.
             if cell.means.size and cell.tested:
                 verdicts.append(cell.tested.verdict)
     return verdicts
@@ -319,7 +324,9 @@ def _describe_leader(leader: CellResult, baseline: str) -> str:
     sentence = f"{leader.metric}: {leader.system} has the best mean, {leader.mean:.4f}"
     if leader.tested is None:
         return f"{sentence}."
+    # HOLDS is the verdict that the system is significantly better than the baseline.
     certainty = "significant" if leader.tested.verdict == HOLDS else "which may be chance"
+    # `own` is the significance test that the reproduced paper prescribes, if it has one.
     if leader.own and leader.own.verdict != leader.tested.verdict:
         certainty += f" (by the paper's own test: {leader.own.verdict})"
     return f"{sentence}: {difference_text(leader.difference)} against {baseline}, {certainty}."
@@ -359,6 +366,7 @@ def seed_settings(result: PlannedValues) -> dict[str, str]:
     the first ones.
     """
     seeds_of_trials = [str(trial.spec["seed"]) for trial in result.plan.trials()]
+    # A dictionary keeps each seed once, in the order of the trials.
     unique_seeds = list(dict.fromkeys(seeds_of_trials))
     text = ", ".join(unique_seeds[:_MAX_SEEDS])
     n_left_out = len(unique_seeds) - _MAX_SEEDS
@@ -389,6 +397,7 @@ def version_settings(result: ComparisonValues) -> dict[str, str]:
     page.
     """
     version_now = tautrank.__version__
+    # `meta` is what the store notes about the run; a comparison without a store ran just now.
     version_of_run = result.meta.get("tautrank", version_now)
     training_tools = [f"tautrank {version_of_run}", *result.trained_with]
     python_version = platform.python_version()
@@ -423,6 +432,7 @@ def python_call(result: PlannedValues) -> str:
     return call_text(
         "tr.compare",
         "train, valid, test",
+        # A loss without parameters of its own is written as its name alone.
         losses=[_shortest_form(system) for system in result.plan.study.systems],
         metrics=list(result.metric_names),
         repeats=result.n_repeats,

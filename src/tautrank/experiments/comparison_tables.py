@@ -61,6 +61,7 @@ def result_tables(
     """
     metrics = result.metric_names
     has_one_system = len(result.system_names) == 1
+    # Metrics of their own under each condition do not line up as one table per metric.
     has_one_table = has_one_system or result.has_own_metrics or len(metrics) == 1
     if has_one_table:
         note = note_on_tables(result, opening, result.cells)
@@ -73,6 +74,7 @@ def result_tables(
             note = note_on_tables(result, opening, cells)
         else:
             note = _note_on_tests(result, cells)
+        # Trees and seconds are the same for all metrics: the first table has them.
         shows_costs = with_costs and metric == metrics[0]
         tables[metric] = result_table(result, cells, note, with_costs=shows_costs)
     return tables
@@ -116,6 +118,7 @@ def ties_and_remarks(result: ComparisonValues) -> str:
         result: the values of a comparison.
     """
     first_metric = result.metrics[0]
+    # The option `empty` says what a query without relevant documents counts; here in words.
     empty_queries = EMPTY_QUERIES[first_metric.empty]
     conventions = f"Ties: {first_metric.ties}; empty queries: {empty_queries}."
     return " ".join([conventions, *result.remarks])
@@ -171,6 +174,7 @@ def _note_on_tests(result: ComparisonValues, cells: Sequence[CellResult]) -> str
 
     n_comparisons = None
     if result.pairs == "all":
+        # None: the number follows from the tests, one per system against the baseline.
         n_comparisons = math.comb(len(result.system_names), 2)
     sentences = [power_note(tests_by_metric, result.alpha, n_comparisons)]
     sentences += [f"Note: {note}." for note in notes]
@@ -229,6 +233,7 @@ def _detectable_text(tests: Sequence[TestOutcome], level: float) -> str:
         test_at_level = TestOutcome.of("", 0.0, test.standard_error, test.degrees, level)
         detectable_differences.append(test_at_level.detectable)
     text = difference_text(max(detectable_differences))
+    # Differences are written with their sign, which a size does not need.
     return text.removeprefix("+")
 
 
@@ -273,9 +278,11 @@ def _result_row(
     has_several_systems = len(result.system_names) > 1
     row = _name_columns(result, cells_of_table, cell)
     row.append(_mean_column(cells_of_table, cell, mark_best=has_several_systems))
+    # A search tries several configurations: `tried` is the mean over all of them.
     if _has_search(cells_of_table):
         mean_of_tried = mean_text(cell.tried, spread=None)
         row.append(number_cell("all tried", cell.tried, mean_of_tried))
+    # "Printed" numbers are those of the paper that is reproduced.
     if _has_printed(cells_of_table):
         row += _columns_on_print(result, cell)
     if has_several_systems:
@@ -293,11 +300,13 @@ def _name_columns(
     """
     columns = []
     if result.condition_names != (PLAIN,):
+        # A CSV file also gets the number that the condition stands for, such as a noise level.
         axis_value = _axis_value(result, cell.condition)
         column = Column("condition", ("value", "condition"), words=True)
         columns.append((column, Cell(cell.condition, (axis_value, cell.condition))))
     columns.append(text_cell("system", cell.system))
     if _has_several_metrics(cells_of_table):
+        # The suffix says that lower is better, where it is so.
         metric_cell = Cell(cell.metric + _direction_suffix(cell), (cell.metric,))
         columns.append((Column("metric", words=True), metric_cell))
     if len(result.judged_parts) > 1:
@@ -319,6 +328,7 @@ def _mean_column(
     """Return the column of a system's mean on a metric, with the standard deviation; the best of
     all systems' means is bold if `mark_best`.
     """
+    # With one metric, its name is the heading of the column.
     title = cell.metric + _direction_suffix(cell)
     if _has_several_metrics(cells_of_table):
         title = "mean"
@@ -335,6 +345,7 @@ def _best_mean(cells: Sequence[CellResult], cell: CellResult) -> float:
     """Return the best mean of all systems under the condition of a cell, on its metric and part of
     the data; NaN if no system has a value there.
     """
+    # Cells measure alike under the same condition, on the same metric and part.
     rivals = [rival for rival in cells if _measure_alike(rival, cell)]
     means = [rival.mean for rival in rivals if rival.means.size]
     if not means:
@@ -384,6 +395,7 @@ def _columns_on_print(result: ComparisonValues, cell: CellResult) -> list[Titled
     """
     baseline_cell = result.cell(cell.condition, result.baseline, cell.metric, cell.part)
     printed = or_nan(cell.printed)
+    # Without a printed number, `printed` is NaN, and so are the differences from it.
     excess = cell.mean - printed
     printed_lead = math.nan
     if cell is not baseline_cell:
@@ -404,6 +416,7 @@ def _columns_on_baseline(result: ComparisonValues, cell: CellResult) -> list[Tit
 
     They are empty for the baseline itself, which is not tested.
     """
+    # An outcome without numbers (all NaN) leaves the columns of the baseline empty.
     outcome = cell.tested or TestOutcome("")
     p_value = p_text(outcome.adjusted) if cell.tested else ""
     p_column = Column("p", ("p", "p of one comparison"))
@@ -424,6 +437,7 @@ def _significance_marks(cell: CellResult) -> str:
     paper's own test, and the test over queries.
     """
     marks = ""
+    # `own` is the test that the reproduced paper prescribes, `tested` the one over queries.
     if cell.own and cell.own.verdict != UNDECIDED:
         marks += OWN_MARK
     if cell.tested and cell.tested.verdict != UNDECIDED:
@@ -449,6 +463,7 @@ def _win_tie_loss_column(result: ComparisonValues, cell: CellResult) -> Titled:
     if gains is None:
         return column, Cell("", (None, None, None))
 
+    # One difference from the baseline per query, positive where the system is better.
     gains_of_system = gains.gains[cell.system]
     counts = win_tie_loss(gains_of_system)
     text = "/".join(map(str, counts))
@@ -499,11 +514,13 @@ def _cost_columns(result: ComparisonValues, condition: str, system: str) -> list
         if not values_by_system:
             continue
         mean = math.nan
+        # What is shown for a system without such values, such as one that was only measured.
         text = "-"
         if (condition, system) in values_by_system:
             values_of_trials = values_by_system[condition, system]
             mean = float(np.mean(values_of_trials))
             text = f"{mean:.{n_digits}f}"
+        # A click on the heading sorts costs from low to high.
         columns.append(number_cell(title, mean, text, high_first=False))
     return columns
 
@@ -525,6 +542,7 @@ def pair_table(result: ComparisonValues) -> Table:
             rows.append(
                 [
                     text_cell("metric", metric),
+                    # A test names its two systems by their position in the comparison.
                     text_cell("better", systems[test.better]),
                     text_cell("worse", systems[test.worse]),
                     difference_cell("difference", test),
@@ -550,6 +568,7 @@ def training_table(result: PlannedValues) -> Table:
     first_trials = result.plan.trials()[:n_rows]
     specs = [trial.spec for trial in first_trials]
 
+    # The table has these columns if any row has something to put there.
     has_search = any(spec.get("search") for spec in specs)
     has_changes = any(spec["changes"] for spec in specs)
     rows = []
@@ -597,6 +616,7 @@ def _search_columns(result: ComparisonValues, spec: Mapping[str, Any]) -> list[T
         spec: the specification of one trial of the system.
     """
     condition, system = spec["condition"], spec["system"]
+    # A specification is plain JSON: `from_json` makes objects of its entries again.
     ranges = from_json(spec["search"])
     best_configurations = result.chosen.get((condition, system), [])
     texts = [parameters_text(configuration) for configuration in best_configurations]
@@ -670,6 +690,7 @@ def to_dict(result: ComparisonValues) -> dict[str, Any]:
         "vary": result.varied,
         "alpha": result.alpha,
         "compared": result.pairs,
+        # What comparisons and studies have in common: counts, cells, curves, failures.
         **measured_values(result),
         "remarks": result.remarks,
         "pairs": {name: _pair_entries(result, name) for name in result.metric_names},
@@ -685,6 +706,7 @@ def as_json_values(values: Mapping[str, Any]) -> dict[str, Any]:
     def to_none(_constant: str) -> None:
         """Replace a constant that Python writes, but JSON does not have: NaN or an infinity."""
 
+    # An object that JSON does not know, such as the outcome of a test, is written as its fields.
     text = json.dumps(values, default=vars)
     return dict(json.loads(text, parse_constant=to_none))
 
@@ -757,7 +779,12 @@ def _trial_entries(values_by_system: Mapping[tuple[str, str], Any]) -> list[dict
 
 
 def _cell_entry(cell: CellResult) -> dict[str, Any]:
-    """Return the values of one system on one metric as a dictionary, its means by trial number."""
+    """Return the values of one system on one metric as a dictionary, its means by trial number.
+
+    `tried` is the mean over all configurations of a search, `printed` the number in the paper that
+    is reproduced, `own` the test of that paper, and `tested` the test against the baseline.
+    """
+    # `numbers` are the numbers of the trials whose means `means` holds.
     means_by_trial = dict(zip(cell.numbers, cell.means.tolist(), strict=True))
     return {
         "condition": cell.condition,
@@ -784,5 +811,6 @@ def _pair_entries(result: ComparisonValues, metric: str) -> list[dict[str, Any]]
     entries = []
     for test in result.tests(metric):
         names = {"better": systems[test.better], "worse": systems[test.worse]}
+        # The names replace the numbers that the fields better and worse hold.
         entries.append({**vars(test), **names})
     return entries

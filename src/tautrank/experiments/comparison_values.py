@@ -111,7 +111,10 @@ class CellResult:
         from scipy.special import stdtrit  # slow to import
 
         degrees_of_freedom = n_trials - 1
+        # The interval leaves out as much at either end: 95 % confidence is the 97.5 % quantile.
         quantile = float(stdtrit(degrees_of_freedom, (1 + _CONFIDENCE) / 2))
+        # The standard error of a mean is the standard deviation by the root of the number of
+        # trials.
         half_width = quantile * self.deviation / math.sqrt(n_trials)
         return self.mean - half_width, self.mean + half_width
 
@@ -173,6 +176,7 @@ class SystemResult:
         is_skipped = np.isnan(values).any(axis=0)
         if is_skipped.all():
             n_repeats = len(values)
+            # No query is left to average over.
             return np.full(n_repeats, math.nan)
         means: F64 = values[:, ~is_skipped].mean(axis=1)
         return means
@@ -248,8 +252,11 @@ class ComparisonValues(ABC):
         system = self.systems[system_index]
         metric_name = str(metric)
         means = system.means(metric_name)
+        # A mean is NaN if the metric skips every query of the repeat.
         repeats_with_mean = np.flatnonzero(~np.isnan(means))
 
+        # `untuned` has the mean over all configurations that were tried in each repeat, by metric: what
+        # one would get without choosing by validation. It is None if nothing was searched.
         mean_of_tried = math.nan
         if system.untuned:
             mean_of_tried = float(np.mean(system.untuned[metric_name]))
@@ -274,6 +281,7 @@ class ComparisonValues(ABC):
         if test is None or system_index == baseline_index:
             return None
         outcome = TestOutcome.of_pair(test, system_index, baseline_index)
+        # Corrected by Holm for the number of comparisons; `metric.sign` is -1 if lower is better.
         adjusted_p_value = float(test.adjusted[system_index, baseline_index])
         return outcome.with_verdict(adjusted_p_value, self.alpha, metric.sign)
 
@@ -385,10 +393,12 @@ class ComparisonValues(ABC):
             condition, system, metric: the names of these.
         """
         values_of_trials = []
+        # `_join_folds` gives one array per trial, with the test queries of all its folds.
         for values in self._join_folds((condition, system, metric)):
             is_skipped = np.isnan(values)
             if not is_skipped.all():
                 values_of_trials.append(values)
+        # The cell has the numbers of the trials with a mean, which are those kept above.
         numbers = self.cell(condition, system, metric).numbers
         return dict(zip(numbers, values_of_trials, strict=True))
 
@@ -396,6 +406,7 @@ class ComparisonValues(ABC):
         """Split a list with one entry per trial into one list per repeat, with one entry per fold
         of the data.
         """
+        # The trials of one repeat, one per fold, follow each other.
         starts = range(0, len(entries), self.n_folds)
         return [entries[start : start + self.n_folds] for start in starts]
 
@@ -427,6 +438,7 @@ class ComparisonValues(ABC):
         values_by_metric = {}
         for metric in self.metric_names:
             values_of_repeats = self._join_folds((condition, system, metric))
+            # The table is [repeats, queries].
             values_by_metric[metric] = np.array(values_of_repeats)
         return SystemResult(
             name=system,
@@ -472,7 +484,11 @@ class ComparisonValues(ABC):
     def _tests_by_metric(self) -> dict[str, SystemsTest | None]:
         """The significance test of all systems on each metric, by its name; None where there are
         too few systems or queries.
+
+        `overlap` is how much training data repeats share, by which the test is corrected; `alpha`
+        is the significance level.
         """
+        # Without a baseline, every two systems are compared.
         baseline = None if self.pairs == "all" else self._baseline_index
         tests: dict[str, SystemsTest | None] = {}
         for metric in self.metric_names:
@@ -523,10 +539,11 @@ def _pair_test(test: SystemsTest, first: int, second: int, sign: int) -> PairTes
     Args:
         test: the test of all systems, with tables ``[system, system]`` of differences of the
             metric, ends of confidence intervals and p-values.
-        first, second: the numbers of the two systems in their order.
+        first, second: the indices of the two systems in the order of the comparison.
         sign: 1 if high values of the metric are better, -1 if low ones are.
     """
     better, worse = second, first
+    # `differences[a, b]` is the mean of system a minus that of system b.
     first_is_better = sign * test.differences[first, second] > 0
     if first_is_better:
         better, worse = first, second
@@ -638,6 +655,7 @@ def _mean_of_configurations(
             if mean is not None:
                 means.append(mean)
         if means and n_queries_of_fold:
+            # A fold counts as often as it has queries: the mean is one over all queries.
             weighted_sum += n_queries_of_fold * float(np.mean(means))
             n_queries += n_queries_of_fold
 

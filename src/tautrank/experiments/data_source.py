@@ -44,18 +44,26 @@ class DataSource:
     def folds(self) -> list[int]:
         """Return the numbers of the folds of a folder, or of the splits in memory; [1] for other
         data.
+
+        `held` are splits in memory, `given` the paths or the name that the user gave, and `fold`
+        the fold that was asked for, if any.
         """
+        # A single fold was asked for.
         if self.fold is not None:
             return [self.fold]
         if self.held:
             return list(range(1, len(self.held) + 1))
         if Path(self.given[0]).is_dir():
+            # A folder without numbered subfolders holds one fold.
             return list_folds(self.given[0]) or [1]
         return [1]
 
     def read(self, fold: int = 1) -> RankingData | Splits | None:
         """Read one fold of the data: all queries in one piece, or in training, validation and test
         parts where the data has them; None for the source ``none``.
+
+        `held` are splits in memory; `given` are paths of files or a folder, or the name of made-up
+        data such as ``simulated:mslr:200``.
 
         Args:
             fold: the number of the fold, from 1.
@@ -82,6 +90,7 @@ def _read_files(paths: Sequence[Path]) -> Splits:
     """
     data_sets = [read(path) for path in paths]
     parts = same_columns(data_sets, paths)
+    # The last file has the test data, and the middle one of three the validation data.
     valid = parts[1] if len(parts) == 3 else None
     return Splits(parts[0], valid, parts[-1])
 
@@ -157,6 +166,7 @@ def _simulation_arguments(text: str) -> dict[str, Any]:
     problem = (
         f"--data: found '{text}'; expected simulated:SHAPE:QUERIES, such as simulated:mslr:200"
     )
+    # The text is SIMULATED:SHAPE:QUERIES,NAME=VALUE,...: cut it at the colons, then at the commas.
     shape_and_size = text.partition(":")[2]
     shape, colon, size_and_options = shape_and_size.partition(":")
     if shape:
@@ -189,6 +199,7 @@ def _missing_file_text(text: str, path: Path) -> str:
     word = text.partition(":")[0]
     guesses = []
     for name in difflib.get_close_matches(word.lower(), (SIMULATED, FIVE_DOCUMENTS), n=1):
+        # What follows a misspelt name, such as ":mslr:200", stays.
         guesses.append(name + text.removeprefix(word))
     if path.parent.is_dir():
         neighbours = [neighbour.name for neighbour in path.parent.iterdir()]

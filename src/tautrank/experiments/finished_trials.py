@@ -119,6 +119,7 @@ class FinishedTrials:
         """
         repeat, fold = spec["trial"], spec["data"]["fold"]
         folds = self.plan.folds_of(repeat)
+        # Trials are counted fold by fold within a repeat, then repeat by repeat.
         return int(repeat * len(folds) + folds.index(fold))
 
     def fields(self) -> dict[str, Any]:
@@ -127,6 +128,7 @@ class FinishedTrials:
         """
         lists_by_field = {}
         for field, values_by_key in self._values_by_field.items():
+            # `_values_by_field` has for each field of the comparison its values by key and trial.
             lists_by_field[field] = _list_trials(values_by_key)
 
         # A figure shows the points of the first trial.
@@ -135,6 +137,7 @@ class FinishedTrials:
             first_points[key] = points_of_trials[0]
         lists_by_field.pop("points")
 
+        # One per finished training: its tool, whether its scores are all equal, its sizes.
         infos = self._training_infos
         tools = {info.trained_with for info in infos if info.trained_with is not None}
         return {
@@ -159,6 +162,7 @@ class FinishedTrials:
         """
         protocol, splits = self.plan.study.protocol, self.plan.data.held
         if splits:
+            # A single trial shares training queries with no other.
             if self.plan.budget.repeats == 1:
                 return 0.0
             overlaps = [protocol.overlap(part_sizes(split)) for split in splits]

@@ -168,6 +168,7 @@ class Experiment:
     """Whether a trial that fails is recorded and the others go on; else its error ends the run."""
 
     def __post_init__(self) -> None:
+        # Checks of numbers and of empty fields; then those of every system by its kind.
         self._check_fields()
         for system in self.systems:
             if isinstance(system, Measurement):
@@ -175,6 +176,7 @@ class Experiment:
             else:
                 self._check_trained(system)
         if not self.baseline:
+            # A frozen dataclass refuses an assignment.
             object.__setattr__(self, "baseline", self.system_names[0])
         self.system(self.baseline)
 
@@ -194,6 +196,7 @@ class Experiment:
         # Making a budget checks its numbers.
         Budget(self.repeats, self.configurations, self.trees)
 
+        # `<=` of sets: all parts are known ones.
         has_unknown_part = not set(self.judged) <= set(PARTS)
         if "test" not in self.judged or has_unknown_part:
             raise OptionError(
@@ -214,6 +217,7 @@ class Experiment:
         engine_for(engine_name, read_loss(system.loss))
 
         for condition in self.conditions:
+            # A condition may set parameters of the loss.
             loss_under_condition = with_parameters(system.loss, condition.loss)
             read_loss(loss_under_condition)
             for metric_name in condition.metrics or self.metrics:
@@ -394,9 +398,12 @@ class Plan:
         """
         trials: list[Trial] = []
         system_indices = range(len(self.study.systems))
+        # Without a number of repeats, there is one.
         for repeat in range(self.budget.repeats or 1):
             folds = self.folds_of(repeat)
             for fold, condition, index in product(folds, self.study.conditions, system_indices):
+                # The specification is everything the trial depends on, as JSON; its hash is the
+                # key.
                 spec = self._spec(_TrialPosition(repeat, fold, condition, index))
                 number = len(trials)
                 trials.append(Trial(number, trial_key(spec), spec, title_of(spec)))
@@ -406,6 +413,9 @@ class Plan:
         self, number: int, configuration: Mapping[str, Any], checkpoints: Sequence[int]
     ) -> Trial:
         """Return the trial of a hyperparameter search that trains one configuration, once.
+
+        The trial belongs to the first condition and fold, as a search has one of each; `study` is
+        the declared search.
 
         Args:
             number: the number of the trial, from 0.
@@ -531,6 +541,7 @@ class Plan:
         system = self.study.systems[index]
         system_name = self.study.system_names[index]
         parameters_of_all = self.study.parameters
+        # A condition can set parameters of a single system, under its name.
         parameters_of_system_here = condition.systems.get(system_name, {})
         return [
             parameters_of_all,

@@ -53,8 +53,10 @@ class Proposer:
         Optuna's logging is silenced while the study is made.
         """
         optuna = self._optuna
+        # Pruning begins at the fifth checkpoint (a number of trees), or at the last one of fewer.
         first_pruning_index = min(_N_UNPRUNED, len(self.checkpoints)) - 1
         first_checkpoint = self.checkpoints[first_pruning_index]
+        # Nor is a trial pruned while there are fewer than five earlier ones to compare it with.
         pruner = optuna.pruners.MedianPruner(
             _N_UNPRUNED, first_checkpoint, n_min_trials=_N_UNPRUNED
         )
@@ -78,6 +80,7 @@ class Proposer:
         """
         self._study.sampler = self._new_sampler(number)
         optuna_trial = self._study.ask()
+        # Kept until the trial ends, when Optuna is told its result.
         self._running[number] = optuna_trial
 
         losses = self._experiment.losses
@@ -97,6 +100,7 @@ class Proposer:
         the trial.
         """
         seeds = (self._options.seed, number)
+        # A seed of its own for each trial: what earlier trials drew does not matter.
         random_state = np.random.SeedSequence(seeds).generate_state(1)
         seed = int(random_state[0])
         samplers = self._optuna.samplers
@@ -128,6 +132,7 @@ class Proposer:
         if not self._options.prune:
             return False
         n_trees, best_score = told
+        # Optuna compares the values that its trials report for the same number of trees.
         optuna_trial = self._running[trial.number]
         optuna_trial.report(best_score, n_trees)
         # A trial that has all its trees may as well finish.
@@ -150,6 +155,7 @@ class Proposer:
         for name, value in tried.configuration.items():
             values_by_unique_name[unique_names[name]] = value
         self._study.enqueue_trial(values_by_unique_name)
+        # What is queued is what Optuna suggests next, so this repeats the configuration.
         self.propose(tried.number)
 
         optuna_trial = self._running[tried.number]
@@ -168,10 +174,12 @@ class Proposer:
         optuna_trial = self._running.pop(tried.number)
         states = self._optuna.trial.TrialState
         if tried.state != DONE:
+            # To Optuna, a trial that did not end has failed.
             state = states.PRUNED if tried.state == PRUNED else states.FAIL
             self._study.tell(optuna_trial, state=state)
             return
         # A training that stopped early has found its best value: its curve stays there.
+        # `curve` has the best score at each checkpoint (a number of trees) that the trial reached.
         missing_checkpoints = self.checkpoints[len(tried.curve) :]
         for n_trees in missing_checkpoints:
             optuna_trial.report(tried.score, n_trees)
@@ -188,6 +196,7 @@ def _suggest(optuna_trial: Any, unique_name: str, dimension: Dimension) -> Any:
     """
     if isinstance(dimension, Choice):
         return optuna_trial.suggest_categorical(unique_name, dimension.values)
+    # Both methods of Optuna take the ends of the range, and whether its scale is logarithmic.
     suggest = optuna_trial.suggest_float
     if isinstance(dimension, WholeNumber):
         suggest = optuna_trial.suggest_int

@@ -129,6 +129,7 @@ class Resampling(Protocol):
     tests_same_queries = False
 
     def __post_init__(self) -> None:
+        # The shares of queries for training, validation and test.
         shares = self._shares
         are_inside = all(0 < share < 1 for share in shares)
         # Floating-point shares such as 0.6, 0.2 and 0.2 sum to 1 up to rounding.
@@ -287,6 +288,7 @@ class GivenSplits(Protocol):
         training and validation queries again.
         """
         splits = _split_if_whole(data, draw.seed)
+        # 0 keeps the given parts; with vary="seeds", all trials do.
         redivision = draw.trial if self.vary == "splits" else 0
         if splits.valid is not None and not redivision:
             return splits
@@ -367,9 +369,11 @@ def _cut_fold(data: RankingData, fold: int, seed: int) -> Splits:
     rng = np.random.default_rng(seed)
     parts = np.array_split(rng.permutation(data.n_queries), _N_FOLDS)
     rotated_parts = [*parts[fold:], *parts[:fold]]
+    # The last of the five parts tests, the one before it validates.
     *train_parts, valid_queries, test_queries = rotated_parts
     train_queries = np.concatenate(train_parts)
     return Splits(
+        # Sorted, so that queries keep the order of the data.
         data.subset(np.sort(train_queries)),
         data.subset(np.sort(valid_queries)),
         data.subset(np.sort(test_queries)),
@@ -393,6 +397,7 @@ def hold_out(
     if valid is None:
         pool, share = train, HELD_OUT
     else:
+        # A query id that both parts have counts as two queries.
         pool = RankingData.concat([train, valid], repeated="separate")
         share = valid.n_queries / pool.n_queries
     train, valid = pool.split([1 - share, share], seed=seed)
@@ -444,10 +449,12 @@ def queries_of_trial(
     >>> Resampling().divide(data, draw).test.qids, queries_of_trial(Resampling(), draw, 2, 10)
     (array([5, 9]), array([5, 9]))
     """
+    # The same test queries in every trial: their order is their number.
     if protocol.tests_same_queries:
         return np.arange(n_tested)
 
     if n_folds == 1 and n_queries:
+        # One feature and one document per query: the division looks at neither.
         features = np.zeros((n_queries, 1))
         labels = np.zeros(n_queries)
         one_document_each = np.ones(n_queries, int)
@@ -460,4 +467,5 @@ def queries_of_trial(
     range_number = draw.trial
     if isinstance(protocol, OwnFolds):
         range_number = draw.trial % n_folds
+    # The distance is larger than any number of queries, so that ranges do not overlap.
     return (range_number + 1) * _FOLD_DISTANCE + np.arange(n_tested)

@@ -75,6 +75,7 @@ def _trials_by_system(
 
     trials_by_system = {}
     for system in unique_systems:
+        # Empty for a system of which no trial is done.
         values_by_trial = result.by_trial(condition, system, metric)
         if values_by_trial:
             trials_by_system[system] = values_by_trial

@@ -140,6 +140,7 @@ class Result(ABC):
         """
         tables = self.tables()
         most_columns = max(len(table.columns) for table in tables)
+        # A column of numbers with its heading takes about 16 characters.
         width = max(100, 16 * most_columns)  # characters
         return as_text(*tables, self.note(), width=width)
 
@@ -171,6 +172,7 @@ class Comparison(ComparisonValues, Result):
         compared, a table of the pairs.
         """
         tables = comparison_tables.result_tables(self, self.opening())
+        # Too few systems or queries leave nothing to test.
         has_pairs = any(self.tests(metric) for metric in self.metrics)
         if self.pairs == "all" and has_pairs:
             tables["Every pair"] = comparison_tables.pair_table(self)

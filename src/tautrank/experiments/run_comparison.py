@@ -129,6 +129,7 @@ class RunComparison(Comparison):
         if self.runs.are_files:
             argument = {}
             for system, files in self.runs.labels.items():
+                # A single file is written by itself, several as a list.
                 argument[system] = _one_or_list(files)
             runs = repr(argument)
         judgments = "judged"
@@ -136,6 +137,7 @@ class RunComparison(Comparison):
             judgments = repr(self.runs.judgments)
         return comparison_page.call_text(
             "tr.compare_runs",
+            # The two arguments stand on lines of their own.
             f"{runs},\n    {judgments}",
             metrics=list(self.metric_names),
             **comparison_page.arguments_of_tests(self),

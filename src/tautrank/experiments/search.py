@@ -63,9 +63,11 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        # Called for its check alone.
         job_count(self.n_jobs)
         if self.store is None:
             return
+        # Optuna takes addresses of data bases, a store here is a file.
         if "://" in os.fspath(self.store):
             raise OptionError(
                 f"store: found the address '{self.store}'; expected a file, such as tune.db"
@@ -105,11 +107,13 @@ def declare_search(
     metric_text = _metric_text(metric_name)
     spaces = spaces_of(losses, space, fixed or {})
     searched_names = {name for space_of_loss in spaces for name in space_of_loss}
+    # Defaults of a search, except of what is searched; given parameters override them.
     parameters = {name: value for name, value in DEFAULTS.items() if name not in searched_names}
     parameters |= {"random_state": seed, "verbose": 0, **(fixed or {})}
     experiment = Experiment(
         systems=tuple(System(text) for text in losses),
         metrics=(metric_text,),
+        # Train and valid stay as given, and each configuration is trained once.
         protocol=GivenSplits("seeds"),
         repeats=1,
         parameters=parameters,
@@ -159,6 +163,7 @@ def range_names(experiment: Experiment, loss: str) -> dict[str, str]:
     unique_names = {}
     for name, dimension in space_of(experiment, loss).items():
         same_named_ranges = [space[name] for space in all_spaces if name in space]
+        # Ranges are equal if they are of the same kind and have the same ends.
         is_shared = all(same_named == dimension for same_named in same_named_ranges)
         unique_names[name] = name if is_shared else f"{name} of {loss}"
     return unique_names
@@ -185,6 +190,7 @@ def search_content(plan: Plan, options: SearchOptions) -> dict[str, Any]:
         for name, unique_name in range_names(experiment, loss).items():
             content[f"space {unique_name}"] = space[name].to_plain()
     for name, value in sorted(with_stored_names(experiment.parameters).items()):
+        # `repr`, as a value may be an object that JSON does not have.
         content[f"parameter {name}"] = repr(value)
     # The text of a loss of this library says everything; a loss of the user's own may mean
     # something else tomorrow.
@@ -223,6 +229,7 @@ def check_data(experiment: Experiment, train: RankingData, valid: RankingData) -
 
 def _checked_losses(loss: Any) -> tuple[str, ...]:
     """Return one loss or several as text; raise an error if there is none, or one twice."""
+    # A single loss counts as a list of one; `_loss_text` returns a loss as text.
     losses = [loss] if isinstance(loss, str | Loss) else list(loss)
     texts = tuple(_loss_text(each_loss) for each_loss in losses)
     if not texts:
@@ -270,6 +277,7 @@ def _check_parameters(experiment: Experiment) -> None:
     fixed = experiment.parameters
     # Making the settings checks the number of trees, which the tiny training replaces.
     Settings(n_estimators=fixed.get("n_estimators", 1))
+    # Overrides whatever the search sets, so that the training takes no time.
     smallest = {"n_estimators": 1, "n_jobs": 1, "categorical_feature": None}
     two_queries = RankingData.from_arrays([[0.0], [1.0]] * 20, [0, 1] * 20, group=[20, 20])
     for loss in experiment.losses:
@@ -277,8 +285,10 @@ def _check_parameters(experiment: Experiment) -> None:
         is_native = isinstance(read_loss(loss), NativeLoss)
         configuration: dict[str, Any] = {"loss": loss if is_native else "mse"}
         for name, dimension in space_of(experiment, loss).items():
+            # Names with a dot, such as loss.k, belong to the loss and were checked with it.
             is_of_ranker = "." not in name
             if is_of_ranker:
+                # Probes are values of the range by which it is checked; any of them will do.
                 first_value = dimension.probes()[0]
                 configuration[name] = first_value
         # Warnings, and errors about values and about data as small as this, are left to the trials.

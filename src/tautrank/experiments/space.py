@@ -114,6 +114,7 @@ class Uniform:
     _largest_end: ClassVar[float] = sys.float_info.max
 
     def __post_init__(self) -> None:
+        # The types and the bound of the ends are those of the subclass: whole or real numbers.
         for end in (self.low, self.high):
             # To Python, True is an int.
             is_number = isinstance(end, self._types_of_ends) and not isinstance(end, bool)
@@ -143,6 +144,7 @@ class Uniform:
         """
         if not self.log:
             return float(rng.uniform(self.low, self.high))
+        # Each factor, such as from 0.01 to 0.1 and from 0.1 to 1, is equally likely.
         logarithm = rng.uniform(math.log(self.low), math.log(self.high))
         return float(math.exp(logarithm))
 
@@ -229,6 +231,7 @@ def random_configurations(n: int, seed: tuple[int, ...]) -> list[dict[str, Any]]
     rng = np.random.default_rng(seed)
     configurations: list[dict[str, Any]] = []
     while len(configurations) < n:
+        # Draw again until the configuration is new.
         configuration = {name: values.draw(rng) for name, values in TREE_SPACE.items()}
         if configuration not in configurations:
             configurations.append(configuration)
@@ -306,6 +309,7 @@ def read_range(name: str, written: Any) -> Dimension:
         kind, values = written[0], list(written[1:])
         choice(f"kind of range for {name},", kind, _CLASSES_BY_KIND)
         try:
+            # None if the values are not two ends, or two ends and "log".
             dimension = _range_of_kind(kind, values)
         except OptionError as error:
             raise OptionError(f"{name}: {error}") from None
@@ -441,6 +445,7 @@ def spaces_of(
     Traceback (most recent call last):
     tautrank.errors.OptionError: unknown parameter of ndcg-loss2++: 'loss.nu'; did you mean 'loss.mu'? (known: ...)
     """
+    # Losses as objects, with the parameters that their texts set.
     read_losses = [read_loss(loss) for loss in losses]
     if isinstance(space, Mapping):
         spaces = _divide_user_space(read_losses, read_space(space), fixed)
@@ -482,6 +487,7 @@ def _make_named_spaces(
     fixed or that the loss does not take.
     """
     choice("space", space_name, SPACES)
+    # A function that returns the space for a loss, as losses differ in parameters.
     make_space = SPACES[space_name]
     spaces = []
     for loss in losses:
@@ -521,6 +527,7 @@ def parameters_of(configuration: Mapping[str, Any], fixed: Mapping[str, Any]) ->
     values_by_prefix: dict[str, dict[str, Any]] = defaultdict(dict)
     for dotted_name, value in configuration.items():
         prefix, name = _split_name(dotted_name)
+        # "loss.k" is k of the prefix loss; the prefix of a name without a dot is empty.
         values_by_prefix[prefix][name] = value
     ranker_values = values_by_prefix[""]
     langevin_values = values_by_prefix["langevin"]
@@ -528,6 +535,7 @@ def parameters_of(configuration: Mapping[str, Any], fixed: Mapping[str, Any]) ->
     loss = with_parameters(ranker_values.pop("loss"), values_by_prefix["loss"])
     engine_name = str(fixed.get("engine", DEFAULT_ENGINE))
     engine = engine_for(engine_name, read_loss(loss))
+    # The engine says what its tool calls each parameter.
     engine_values = engine.translate_parameters(ranker_values, fixed)
 
     parameters = {"loss": loss, **fixed, **engine_values}
@@ -557,6 +565,7 @@ def with_parameters(loss: str, parameters: Mapping[str, Any]) -> str:
     ('ndcg-loss2++(k=5,mu=10)', 'mse')
     """
     parsed_loss = read_loss(loss)
+    # The parameters of the loss with their defaults; none for objectives of other tools.
     known_names = _loss_defaults(parsed_loss)
     changes = {name: value for name, value in parameters.items() if name in known_names}
     return str(dataclasses.replace(parsed_loss, **changes))
@@ -597,8 +606,10 @@ def _can_search(
     """
     prefix, name = _split_name(dotted_name)
     defaults = _loss_defaults(loss)
+    # Langevin boosting adds noise to gradients; not every tool can do that with its own losses.
     if prefix == "langevin" and not _takes_langevin(loss):
         return False
+    # Without a prefix, a parameter belongs to `Ranker` or to the training tool.
     is_of_loss = prefix not in ("", "langevin")
     if is_of_loss and name not in defaults:
         return False
@@ -607,10 +618,12 @@ def _can_search(
         raise OptionError(
             f"{dotted_name}: found in the space and as a fixed parameter; expected it once"
         )
+    # A value that differs from the default was set in the text of the loss.
     if prefix == "loss" and getattr(loss, name) != defaults[name]:
         raise OptionError(f"{dotted_name}: found in the space and in {loss}; expected it once")
 
     try:
+        # A few values, among them both ends, stand for all values of a range.
         for value in dimension.probes():
             _check_value(loss, prefix, name, value)
     except OptionError as error:
@@ -635,6 +648,7 @@ def _check_value(loss: AnyLoss, prefix: str, name: str, value: Any) -> None:
         Langevin(**{name: value})
     elif prefix == "loss":
         dataclasses.replace(loss, **{name: value})
+    # Making `Settings`, the parameters of `Ranker` as an object, checks the value.
     elif name in DEFAULTS:
         Settings(**{name: value})
 
@@ -646,12 +660,14 @@ def _check_names(space: Space, losses: Sequence[AnyLoss]) -> None:
     owner = losses[0] if len(losses) == 1 else "these losses"
     allowed_names = set(DEFAULTS)
     for loss in losses:
+        # Dotted names: loss.NAME for parameters of a loss, langevin.NAME for those of `Langevin`.
         allowed_names.update(f"loss.{name}" for name in _loss_defaults(loss))
         if _takes_langevin(loss):
             allowed_names.update(_LANGEVIN_NAMES)
 
     for name in space:
         if name in _INSTEAD_OF_SEARCHING:
+            # What to do instead, in words.
             instead = _INSTEAD_OF_SEARCHING[name]
             raise OptionError(f"{name}: found in the space; expected {instead}")
         # The engine checks names without a dot when it trains: some are parameters of its own.
@@ -700,12 +716,14 @@ def _stochasticrank_space(loss: AnyLoss) -> Space:
         "reg_lambda": Uniform(0.1, 10.0, log=True),
     }
     if isinstance(loss, SmoothedLoss):
+        # A choice of one value fixes it.
         no_penalty = Choice((0.0,))
         space["reg_lambda"] = no_penalty
         space["langevin.shrink_rate"] = Uniform(1e-5, 1e-2, log=True)
         space["langevin.temperature"] = Uniform(1e8, 1e11, log=True)
     if isinstance(loss, StochasticRank):
         space["loss.mu"] = Uniform(1e-2, 10.0, log=True)
+    # Losses that draw noise have a parameter for its strength.
     if isinstance(loss, Loss) and loss.noise is not None:
         space["loss.strength"] = Uniform(0.0, 1.0)
     return space

@@ -108,10 +108,13 @@ class Store:
         self.path = path
         if path is not None:
             _check_path(path)
+        # No path: a store in memory. An empty file may be one that the caller made.
         is_new = path is None or not path.exists() or path.stat().st_size == 0
         with _sqlite_errors_naming(path):
             self._connection = sqlite3.connect(
-                path or ":memory:", timeout=_SECONDS_TO_WAIT, isolation_level=None
+                path or ":memory:",
+                timeout=_SECONDS_TO_WAIT,  # for a file that another process has locked
+                isolation_level=None,  # begin no transactions but those that are asked for
             )
         try:
             if is_new:
@@ -145,11 +148,13 @@ class Store:
             kind: ``"search"``, ``"study"``, ...; empty for a store of any kind.
         """
         with _sqlite_errors_naming(self.path):
+            # SQLite files carry the number of the program that made them.
             if self._pragma("application_id") != _APPLICATION:
                 raise DataError(
                     f"{self.path}: is not a store of trials;"
                     f" expected one that tautrank made {_HINT_ABOUT_OLD_FILES}"
                 )
+            # Each format of the tables has a number.
             version = self._pragma("user_version")
             if version != FORMAT:
                 raise DataError(f"{self.path}: is a store of format {version}; expected {FORMAT}")
@@ -196,6 +201,8 @@ class Store:
             return
         with run_lock(self.path):
             with _sqlite_errors_naming(self.path):
+                # Readers see the file as it was while the log grows; FULL: survives a loss of
+                # power.
                 self._connection.execute("PRAGMA journal_mode = WAL")
                 self._connection.execute("PRAGMA synchronous = FULL")
             try:
@@ -210,6 +217,7 @@ class Store:
         If another process is just reading, the log stays, and the next run merges it.
         """
         with suppress(sqlite3.Error):
+            # Do not wait for readers; the error that follows is ignored.
             self._connection.execute("PRAGMA busy_timeout = 0")
             self._connection.execute("PRAGMA journal_mode = DELETE")
         milliseconds = int(1000 * _SECONDS_TO_WAIT)
@@ -235,6 +243,7 @@ class Store:
             trial.number,
             canonical(trial.spec),
             outcome.status,
+            # An empty text is stored as NULL.
             outcome.result or None,
             outcome.error or None,
             outcome.seconds,
@@ -245,6 +254,7 @@ class Store:
         values = (*row, trial.key)
         with _sqlite_errors_naming(self.path):
             cursor = self._connection.execute(_INSERT_TRIAL, values)
+            # The number of rows that were written: 0 if the trial was done already.
             return cursor.rowcount > 0
 
     def finished(self) -> Iterator[tuple[Trial, TrialOutcome]]:
@@ -341,6 +351,7 @@ def run_lock(store: Path) -> Iterator[None]:
     from filelock import FileLock, Timeout  # takes longer to import than a command to start
 
     path = _lock_file(store)
+    # 0: do not wait for the other run to end.
     lock = FileLock(path, timeout=0)
     try:
         lock.acquire()

@@ -116,6 +116,7 @@ def _train_best(spec: Spec, context: TrialContext, divided: _Divided) -> dict[st
     for configuration in _configurations(spec):
         ranker = _new_ranker(spec, context, configuration, metrics[0])
         ranker.fit(divided.splits.train, divided.splits.valid)
+        # It has the validation score, and the values of all metrics on the test queries.
         candidate = _evaluate(ranker, configuration, divided.splits, metrics)
         summaries.append(candidate.summary())
         if best is None or sign * candidate.valid > sign * best.valid:
@@ -148,11 +149,13 @@ def attempt(spec: Spec, context: TrialContext, run: RunTrial = run_trial) -> Tri
         return TrialOutcome(status, seconds=seconds, host=host, **content)
 
     try:
+        # Checks the version, imports the losses that users wrote themselves, and reads the data.
         _prepare(spec, context)
     except Exception as error:
         return timed_outcome(IMPOSSIBLE, error=f"{host}: {in_a_sentence(error)}")
 
     try:
+        # Trainings on the same data share its features cut into bins.
         with sharing_bins(context.bins), warnings.catch_warnings():
             # What is worth a warning in one training is counted over all of them by the report.
             warnings.simplefilter("ignore", TautrankWarning)
@@ -231,6 +234,7 @@ def _configurations(spec: Spec) -> list[dict[str, Any]]:
     n_configurations = spec["configurations"]
     if not n_configurations:
         return [{}]
+    # Trials either name the seeds of draws from the default space, or bring ranges of their own.
     if "draws" in spec:
         seeds = tuple(spec["draws"])
         return random_configurations(n_configurations, seeds)
@@ -255,6 +259,7 @@ def _new_ranker(
         "random_state": spec["seed"],
         "n_jobs": spec.get("n_jobs", context.threads),
         "verbose": 0,
+        # Learning curves on the training queries cost time: only where they are asked for.
         "eval_train": "train" in spec["curves"],
         **from_json(spec["parameters"]),
     }
@@ -272,12 +277,14 @@ def _evaluate(
     on the test queries.
     """
     first_metric = metrics[0]
+    # One value per query, by the name of the metric.
     valid_values = _per_query(ranker, splits.valid, [first_metric])
     test_scores = ranker.predict(splits.test)
     test_values = {}
     for test_metric in metrics:
         test_values[str(test_metric)] = test_metric.per_query(test_scores, splits.test)
 
+    # The largest minus the smallest score: 0 for a model that gives all documents the same.
     score_range = np.ptp(test_scores)
     return _Candidate(
         configuration=configuration,
@@ -295,6 +302,7 @@ def _result_of(
     metrics per query, means by part of the data, and learning curves.
     """
     ranker = best.ranker
+    # The best candidate has its values on the test queries; other parts are measured here.
     means = {"test": _means(best.test)}
     for part in spec["judged"]:
         if part != "test":
@@ -361,6 +369,7 @@ def _try_configuration(spec: Spec, context: TrialContext, splits: Splits) -> dic
     parameters["n_jobs"] = spec.get("n_jobs", context.threads)
 
     (metric_name,) = spec["metrics"]  # a search has one metric
+    # Called after each new tree: keeps the scores, and stops the training where it should.
     watch = _ConfigurationWatch(metric_name, spec["checkpoints"], context)
     ranker = tautrank.Ranker(metric=metric(metric_name), **with_present_names(parameters))
     ranker.fit(splits.train, splits.valid, callbacks=[watch])
@@ -395,6 +404,10 @@ class _ConfigurationWatch:
     """
 
     def __init__(self, metric_name: str, checkpoints: Sequence[int], context: TrialContext) -> None:
+        """Watch the training of one configuration: the scores so far, the best number of trees
+        (`trees`), the trees that were grown (`grown`), and the best score at each checkpoint
+        (`curve`).
+        """
         self._metric_name = metric_name
         self._checkpoints = frozenset(checkpoints)
         self._context = context
@@ -408,6 +421,7 @@ class _ConfigurationWatch:
         """Keep the best validation score after a new tree, and return whether to stop training: if
         time is up, or if the process that runs the search answers that the score falls behind.
         """
+        # `history` has the metric after each tree; steps count trees from 0.
         valid_curve = step.history["valid"][self._metric_name]
         self.score = valid_curve[step.best_step]
         self.trees = step.best_step + 1
@@ -419,6 +433,7 @@ class _ConfigurationWatch:
             self.state = UNFINISHED
         elif self.grown in self._checkpoints:
             self.curve.append(self.score)
+            # Only that process knows the other trials.
             falls_behind = self._context.ask((self.grown, self.score))
             if falls_behind:
                 self.state = PRUNED
@@ -438,6 +453,7 @@ def _measure(spec: Spec, data: RankingData | Splits | None) -> dict[str, Any]:
     measurement = MEASUREMENTS[spec["measure"]]
     measured = measurement(test_data, spec["seed"], **from_json(spec["parameters"]))
 
+    # What is left in `measured`, such as curves, goes into the result unchanged.
     values = measured.pop("values")
     test_values: dict[str, list[float | None]] = {}
     for name in spec["metrics"]:
@@ -447,6 +463,7 @@ def _measure(spec: Spec, data: RankingData | Splits | None) -> dict[str, Any]:
             )
         test_values[name] = list(values[name])
 
+    # As arrays, None for a skipped query becomes NaN.
     arrays = {name: np.array(column, np.float64) for name, column in test_values.items()}
     means = {"test": _means(arrays)}
     return {"test": test_values, "means": means, **measured}
@@ -483,6 +500,7 @@ def _divide_cached(decisive_fields: str, data: RankingData | Splits) -> _Divided
         data: all queries, in one piece or in parts.
     """
     spec = json.loads(decisive_fields)
+    # Everything that the random division of this trial depends on.
     draw = Draw(
         trial=spec["trial"],
         seed=spec["study_seed"],
@@ -507,6 +525,7 @@ def _load(spec: Spec, context: TrialContext) -> RankingData | Splits | None:
 
     # Resampled data is kept in one piece, rather than put together for every trial.
     protocol = from_json(spec["protocol"])
+    # A protocol that divides queries at random needs all of them together.
     is_pooled = not protocol.uses_own_split
     names = tuple(source["given"])
     with _loading_lock:  # Dask runs trials on several threads of one process

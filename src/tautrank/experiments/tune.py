@@ -246,6 +246,7 @@ class _RunningSearch:
             custom_losses = sendable([*experiment.losses, *experiment.metrics])
 
         n_threads = job_count(self._options.n_jobs)
+        # The threads are shared out among the processes.
         threads_per_process = max(1, n_threads // self._options.workers)
         return TrialContext(
             custom_losses=custom_losses,
@@ -297,6 +298,7 @@ def _final_model(result: Tuning, train: RankingData, valid: RankingData) -> taut
     """Return a model with the best hyperparameters and number of trees of a search, trained on the
     training data or, if the search says so, on training and validation data together.
     """
+    # `best_params` include the best number of trees.
     parameters = {**result.best_params, "n_jobs": result.options.n_jobs}
     ranker = tautrank.Ranker(**parameters)
     if result.options.final_fit == "train":
@@ -328,6 +330,7 @@ def _open_store(plan: Plan, options: SearchOptions) -> Store:
     content = search_content(plan, options)
     path = None if options.store is None else Path(options.store)
     store = Store(path, {_SEARCH: canonical(content)}, kind="search")
+    # A new file has just got the settings of this search; an old one keeps its own.
     stored_content = json.loads(store.meta[_SEARCH])
     if stored_content != content:
         store.close()
@@ -344,6 +347,7 @@ def _difference(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
         stored: the settings of the search in the file, by name.
         wanted: the settings of the search that is asked for.
     """
+    # A setting may be missing on either side.
     names = [*wanted, *stored]
     differing_names = [name for name in names if stored.get(name) != wanted.get(name)]
     first_name = differing_names[0]

@@ -153,6 +153,7 @@ class Tuning(Result):
         states = (DONE, PRUNED, FAILED)
 
         def sort_key(trial: TriedConfiguration) -> tuple[int, float, int]:
+            # A failed trial has no score; its state alone puts it last.
             score = trial.score or 0.0
             return states.index(trial.state), -sign * score, trial.number
 
@@ -231,9 +232,11 @@ def _table_row(trial: TriedConfiguration, names: Sequence[str]) -> list[Cell]:
         trial: the trial.
         names: the names of the hyperparameters; a trial of another loss may lack some of them.
     """
+    # A failed trial has no score.
     score_text = "failed" if trial.score is None else f"{trial.score:.4f}"
     if trial.state == PRUNED:
         score_text += " pruned"
+    # A CSV file also gets the trees that were grown, the seconds and the error.
     costs = (trial.trees, trial.grown, trial.seconds, trial.error)
     row = [
         Cell(str(trial.number)),
@@ -261,6 +264,7 @@ def _searched_names(trials: Sequence[TriedConfiguration]) -> list[str]:
         losses.add(trial.configuration["loss"])
     names.discard("loss")
 
+    # False sorts before True: names without a dot come first, each group by the alphabet.
     ranker_first = sorted(names, key=lambda name: ("." in name, name))
     if len(losses) > 1:
         return ["loss", *ranker_first]
@@ -313,15 +317,18 @@ def train_command(tuning: Tuning, train: str, valid: str, model: str, **options:
     train_options: dict[str, Any] = {}
     assignments = []  # the values of --param, such as num_threads=2
     for name, value in tuning.best_params.items():
+        # The fields of an object become options of their own, such as --langevin-temperature.
         if isinstance(value, Langevin):
             for field_name, number in vars(value).items():
                 train_options[f"langevin_{field_name}"] = number
         elif name in _TRAIN_OPTIONS:
             option = _TRAIN_OPTIONS[name]
             train_options[option] = value
+        # Parameters without an option of the command are given as --param NAME=VALUE.
         elif name not in _WITHOUT_OPTION:
             assignments.append(f"{name}={_format_exactly(value)}")
     train_options["param"] = assignments
+    # The number of trees is the best one already: all of them are grown.
     train_options["early_stopping"] = 0
     train_options["model"] = model
     return command_line("tautrank", "train", train, valid=valid, **options, **train_options)

@@ -100,6 +100,7 @@ def run_trials(
             return
         context = replace(context, deadline=options.deadline)
         for trial in trials:
+            # What a trial asks while it trains, such as whether to stop, is answered at once.
             ask = partial(options.answer, trial)
             yield trial, attempt(trial.spec, replace(context, ask=ask), run)
     finally:
@@ -192,6 +193,7 @@ class _Pool:
             trial = self._next_trial()
             if trial is None:
                 return
+            # A process without a trial is idle; the pool finds a process by its connection.
             process = idle.pop() if idle else _Process(self._run, self._context)
             self._process_by_connection[process.connection] = process
             process.trial = trial
@@ -219,6 +221,7 @@ class _Pool:
         seconds_left = None
         if deadline is not None:
             seconds_left = max(0.0, deadline - time.monotonic())
+        # `wait` of multiprocessing: the connections on which something has come.
         ready_connections = wait(list(self._process_by_connection), seconds_left)
         if not ready_connections:
             return None
@@ -233,6 +236,7 @@ class _Pool:
             kind, content = process.receive()
             if kind == _DIED:
                 del self._process_by_connection[connection]
+            # A process that has just started says that it is ready.
             is_about_trial = kind != _READY
             if process.trial is not None and is_about_trial:
                 yield _Message(process, process.trial, kind, content)
@@ -276,6 +280,7 @@ class _Process:
     """
 
     def __init__(self, run: RunTrial, context: TrialContext) -> None:
+        # A fresh interpreter: a forked one would inherit OpenMP threads that no longer run.
         multiprocessing_context = multiprocessing.get_context("spawn")
         self.connection, child_connection = multiprocessing_context.Pipe()
         self._process = multiprocessing_context.Process(
@@ -306,6 +311,7 @@ class _Process:
         except (EOFError, OSError):
             self._process.join()
             self.connection.close()
+            # The code says how it ended: a negative one is the signal that killed it.
             exit_code = self._process.exitcode or 0
             cause = _cause_of_death(exit_code)
             if not self._is_ready:
@@ -340,6 +346,7 @@ def _work(connection: Connection, run: RunTrial, context: TrialContext) -> None:
     send its outcome back, until the other end is closed.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    # A daemon thread, which does not keep the process alive.
     threading.Thread(target=_die_with_parent, daemon=True).start()
 
     def ask(message: Any) -> Any:
@@ -348,6 +355,7 @@ def _work(connection: Connection, run: RunTrial, context: TrialContext) -> None:
 
     context = replace(context, ask=ask)
     with suppress(EOFError, OSError):
+        # The other end closes when the search ends: then `recv` raises, and the process ends.
         connection.send((_READY, None))
         while True:
             spec = connection.recv()
@@ -396,6 +404,7 @@ def run_on_dask(address: str, n: int, trials: Sequence[Trial], context: TrialCon
         client = connect(address, n, stack, "--dask")
         shared_context: Any = context
         if context.data:
+            # Sent once: `broadcast` to every worker, and no hash is computed of large data.
             shared_context = client.scatter(context, broadcast=True, hash=False)
 
         trial_by_key = {f"tautrank-{trial.key}": trial for trial in trials}
@@ -410,6 +419,7 @@ def run_on_dask(address: str, n: int, trials: Sequence[Trial], context: TrialCon
         for future in dask.as_completed(futures):
             trial = trial_by_key[future.key]
             yield trial, _outcome_of(future, dask, address)
+            # The cluster may forget the outcome.
             future.release()
 
 
@@ -426,6 +436,7 @@ def _outcome_of(future: Any, dask: Any, address: str) -> TrialOutcome:
     error = future.exception()
     if isinstance(error, dask.KilledWorker):
         cause = f"last {error.last_worker.address}"
+        # Dask gives up after one death more than it allows.
         return TrialOutcome(FAILED, error=_death_text(MOST_DEATHS + 1, cause))
     # The result of a cancelled trial raises its error, which says why.
     if error is None or isinstance(error, dask.CancelledError):
@@ -507,6 +518,7 @@ def _check_outcome(plan: Plan, trial: Trial, outcome: TrialOutcome) -> None:
     if outcome.status == IMPOSSIBLE:
         raise DataError(outcome.error)
     if outcome.status == FAILED and not plan.study.keeps_failures:
+        # The error of another process comes as text; this is the class that it had.
         error_class = OptionError if outcome.is_option else DataError
         raise error_class(f"{trial.title}: {outcome.error}")
 
@@ -519,6 +531,7 @@ def unfinished(plan: Plan, store: Store, *, retry: bool = False) -> list[Trial]:
         store: the store of finished trials.
         retry: whether failed trials count as unfinished.
     """
+    # A failed trial counts as ended, unless it is to be run again.
     ended_statuses = {DONE} if retry else {DONE, FAILED}
     status_by_key = store.statuses()
     unfinished_trials = []
@@ -538,6 +551,7 @@ def custom_losses_of(trials: Sequence[Trial], needed_by: str) -> tuple[OwnLoss, 
     """
     names = []
     for trial in trials:
+        # A measurement trains nothing and has no loss.
         is_training = "loss" in trial.spec
         if is_training:
             names.append(trial.spec["loss"])

@@ -48,6 +48,7 @@ class Curve:
             raise OptionError(
                 f"low, high: found one of them for {self.name!r}; expected both or neither"
             )
+        # A place is a point of the x axis: every array has one number for each.
         n_places = np.size(self.x)
         for field in ("x", "mean", "low", "high"):
             values = getattr(self, field)
@@ -103,6 +104,7 @@ def curve_figure(
             f"curves: found {n_points:,} points; expected at most {MOST_POINTS:,},"
             " such as a sample of them"
         )
+    # Colour, dashes and shape of points by name of the system.
     styles = styles or system_styles([curve.name for curve in curves])
     figure = require_plotly().Figure()
     # All bands lie behind all lines.
@@ -134,6 +136,7 @@ def _band_trace(curve: Curve, style: SystemStyle) -> dict[str, Any]:
     return {
         "x": plain_numbers(outline_x),
         "y": plain_numbers(outline_y),
+        # The area inside of the outline is filled.
         "fill": "toself",
         "fillcolor": band_colour(style.colour),
         "line": {"width": 0},
@@ -210,6 +213,7 @@ def interval_points(
     other_axis = "y" if axis == "x" else "x"
     error_bars = {
         "type": "data",
+        # Bars of different lengths up and down, given as distances from the point.
         "symmetric": False,
         "array": plain_numbers(intervals.high - intervals.middle),
         "arrayminus": plain_numbers(intervals.middle - intervals.low),
@@ -248,12 +252,14 @@ def validation_curves(histories: Mapping[str, Sequence[ArrayLike]]) -> list[Curv
         fewest_trees = min((array.size for array in arrays), default=0)
         if fewest_trees < 2:
             continue
+        # The table is [trainings, trees].
         values = np.array([array[:fewest_trees] for array in arrays])
         tree_numbers = np.arange(1, fewest_trees + 1)
         mean = values.mean(axis=0)
         if len(arrays) == 1:
             curves.append(Curve(name, tree_numbers, mean))
         else:
+            # ddof=1: the standard deviation of a sample.
             deviation = values.std(axis=0, ddof=1)
             low, high = mean - deviation, mean + deviation
             curves.append(Curve(name, tree_numbers, mean, low, high))

@@ -76,6 +76,7 @@ def gain_sections(
     >>> [section.title for section in gain_sections(gains)]
     ['Gain of each query over mse', 'Gain by difficulty of the query']
     """
+    # `values` are those of the baseline; NaN where the metric skips a query.
     n_queries = np.count_nonzero(~np.isnan(query_gains.values))
     if n_queries >= _FEWEST_QUERIES:
         styles = styles or system_styles(list(query_gains.gains))
@@ -109,6 +110,7 @@ def _bar_section(query_gains: QueryGains, styles: Styles, suffix: str) -> Figure
     per system, with a caption and a summary in words.
     """
     counts = [win_tie_loss(system_gains) for system_gains in query_gains.gains.values()]
+    # Where trials test on the same queries, a query has its mean gain over them.
     queries = "each test query, mean over trainings,"
     if query_gains.trial_of is not None:
         queries = "each test query of each trial"
@@ -118,6 +120,7 @@ def _bar_section(query_gains: QueryGains, styles: Styles, suffix: str) -> Figure
     )
 
     n_queries = max(sum(count) for count in counts)
+    # Too many queries for bars of their own share bars with their neighbours.
     n_neighbours = math.ceil(n_queries / MOST_BARS)
     if n_neighbours > 1:
         caption += f" A bar is the mean of up to {n_neighbours} neighbours in that order."
@@ -174,6 +177,7 @@ def _bar_trace(name: str, heights: F64, colour: str) -> dict[str, Any]:
         colour: the colour of the system.
     """
     n_bars = max(1, heights.size)
+    # Each bar is 100 / n_bars wide; 0.5 moves from its left edge to its centre.
     centres = (np.arange(heights.size) + 0.5) * 100 / n_bars
     return {
         "x": plain_numbers(centres),
@@ -214,10 +218,12 @@ def difficulty_groups(
     # Equal groups are cut at the quantiles 1/groups, 2/groups, ..., without 0 and 1.
     inner_shares = np.linspace(0, 1, groups + 1)[1:-1]
     cuts = np.unique(np.quantile(values, inner_shares))
+    # The number of cuts below a value is the number of its group.
     group_numbers = np.searchsorted(cuts, values, side="left")
 
     lowest_value_first = []
     for group_number in np.unique(group_numbers):
+        # Back to the indices among all queries, those without a value included.
         lowest_value_first.append(judged_queries[group_numbers == group_number])
     if higher_is_better:
         return lowest_value_first
@@ -330,6 +336,7 @@ def _group_intervals(query_gains: QueryGains, system: str, groups: Sequence[I64]
     """
     system_gains = query_gains.gains[system]
     means = np.array([system_gains[group].mean() for group in groups])
+    # One row per group: the lower and the upper end.
     low_and_high = np.array(
         [_group_interval(query_gains, system_gains, group) for group in groups],
     )
@@ -363,6 +370,7 @@ def _group_interval(
     trials, trial_index = np.unique(query_gains.trial_of[queries], return_inverse=True)
     sums_by_trial = np.bincount(trial_index, group_gains, trials.size)
     queries_by_trial = np.bincount(trial_index, minlength=trials.size)
+    # `overlap`: trials share training queries, which widens the interval.
     low, high = interval_over_trials(sums_by_trial / queries_by_trial, query_gains.overlap)
     centre = (low + high) / 2
     shift = float(group_gains.mean()) - centre

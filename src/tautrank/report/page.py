@@ -285,6 +285,7 @@ class Page:
         2
         """
         scripts = self._scripts()
+        # In the form in which a content security policy names scripts.
         hashes = [f"'sha256-{_script_hash(script)}'" for script in scripts]
         lead = f'<p class="lead">{html.escape(self.lead)}</p>\n' if self.lead else ""
         # Sections get ids that start with "section", and headings h2, below the title's h1.
@@ -372,6 +373,7 @@ def _preformatted(text: str) -> str:
 def _heading_cell(column: Column) -> str:
     """Return the HTML of the heading of a table's column."""
     words = ' class="words"' if column.words else ""
+    # Attributes that the script reads: sort from high to low on the first click.
     high_first = " data-high-first" if column.high_first else ""
     title = html.escape(column.title or column.fields[0])
     return f'<th scope="col"{words}{high_first}>{title}</th>'
@@ -388,6 +390,7 @@ def _body_cell(column: Column, cell: Cell) -> str:
         is_long = len(cell.text) > _LONG_TEXT
         classes = "words long" if is_long else "words"
         attributes += f' class="{classes}"'
+    # The number behind the text: "1,000" sorts as 1000.
     sort_key = cell.values[0]
     if not is_missing(sort_key):
         attributes += f' data-key="{html.escape(str(sort_key))}"'
@@ -434,6 +437,7 @@ def data_script(name: str, value: Any) -> str:
         raise DataError(
             "figure: found NaN or infinity; expected finite numbers, or None for a gap"
         ) from None
+    # JSON reads these escapes back as the same characters.
     text = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     return f'<script type="application/json" id="{name}">{text}</script>'
 
@@ -551,5 +555,6 @@ def dark_counterparts() -> dict[str, str]:
     """
     dark_by_light = dict(zip(LIGHT_COLOURS, DARK_COLOURS, strict=True))
     for light, dark in zip(LIGHT_COLOURS, DARK_COLOURS, strict=True):
+        # Bands have the colour of their line, but translucent.
         dark_by_light[band_colour(light)] = band_colour(dark)
     return dark_by_light

@@ -154,6 +154,7 @@ class _Comparison:
         rankings, in the order of the data.
         """
         changes = np.abs(self.gains[self.judged])
+        # Stable: of equal changes, the query that comes first in the data.
         largest_first = np.argsort(-changes, kind="stable")
         most_changed = self.judged[largest_first[:most]]
         return np.sort(most_changed)
@@ -202,6 +203,8 @@ def _difference_sentence(comparison: _Comparison) -> str:
     """Return a sentence about the mean difference of the metric between two rankings, with the
     numbers of queries on which the second one is better, worse and equal.
     """
+    # A gain is positive where the second ranking is better, one per query; `judged` are the indices
+    # of the queries that the metric does not skip.
     gains = comparison.gains[comparison.judged]
     mean_gain = float(gains.mean())
     n_better = int(np.sum(gains > 0))
@@ -229,6 +232,7 @@ def _certainty_sentences(values: F64) -> str:
     # matrices over pairs of systems.
     values_of_one_trial = values[:, np.newaxis, :]
     test = systems_test(values_of_one_trial)
+    # Entry [1, 0] is system 1 minus system 0, so the second ranking minus the first.
     low, high = sorted((test.low[1, 0], test.high[1, 0]))
     p_value = test.p_values[1, 0]
     return (
@@ -305,10 +309,13 @@ def _ranks(comparison: _Comparison, data: RankingData, queries: I64) -> I64:
         data: the selected queries alone.
         queries: the indices of the selected queries.
     """
+    # `query_of` has the index of the query of each document.
     is_selected = np.isin(query_of(comparison.data.offsets), queries)
     ranks = np.empty((2, data.n_documents), dtype=np.int64)
     for index, scores in enumerate(comparison.scores):
         best_first = rank_order(scores[is_selected], data.labels, data.offsets)
+        # `best_first` has the documents of each query in ranked order, and `ranks_in` counts 1, 2,
+        # ... in each query: so each document gets its rank.
         ranks[index, best_first] = ranks_in(data.offsets)
     return ranks
 
@@ -341,10 +348,13 @@ def _explain(ranking: Any, data: RankingData, is_shown: Bools) -> _Reasons:
     reasons_by_document: list[list[float]] = [[] for _ in range(data.n_documents)]
     for row in np.flatnonzero(is_shown):
         contributions = explanation.contributions[row]
+        # A contribution is how much a feature raises or lowers the score, in the units of the
+        # score.
         largest_first = np.argsort(-np.abs(contributions), kind="stable")
         for column in largest_first[:_MOST_REASONS]:
             contribution = contributions[column]
             if contribution:
+                # Three digits are enough to read, and keep the page small.
                 three_digits = float(f"{contribution:.3g}")
                 reasons_by_document[row] += [int(column), three_digits]
     return _Reasons(list(explanation.features), reasons_by_document)

@@ -71,6 +71,7 @@ def summary_table(names: Sequence[str], summaries: Sequence[DataSummary]) -> Tab
     # A summary has rows of (quantity, text), the same quantities for every data set.
     rows_of_data_sets = [summary.rows() for summary in summaries]
     table_rows = []
+    # All rows of one quantity, one from each data set.
     for rows in zip(*rows_of_data_sets, strict=True):
         quantity = rows[0][0]
         texts = [text for _quantity, text in rows]

@@ -36,6 +36,7 @@ def check_table(report: LossReport, reasons: bool = False) -> Table:
     for outcome in report.outcomes:
         if outcome.status == DOES_NOT_APPLY and not reasons:
             continue
+        # A check on examples of its own uses no queries of the data: its cell is empty.
         n_queries = f"{outcome.queries:,}" if outcome.queries else ""
         cells = (
             Cell(outcome.check),
@@ -60,6 +61,7 @@ def _outcome_text(outcome: Outcome) -> str:
     if outcome.detail:
         text += f": {outcome.detail}"
     if isinstance(check, Theorem) and outcome.status == REFUTED:
+        # `flaw` says what is wrong with the theorem as the paper prints it.
         text += f" [a known error of the paper, not of the loss: {check.flaw}]"
     return text
 
