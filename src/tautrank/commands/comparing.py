@@ -214,11 +214,13 @@ def _files_by_system(texts: Sequence[str]) -> dict[str, list[str]]:
     A file without a name is called by its stem (``bm25`` for ``old/bm25.trec``), or by its path if
     two arguments would have the same name.
     """
+    # The name is empty where only a file was typed.
     typed = [_split_name_and_file(text) for text in texts]
     names_or_stems = [name or _stem_of(file) for name, file in typed]
     files_by_system: dict[str, list[str]] = {}
     for (name, file), name_or_stem in zip(typed, names_or_stems, strict=True):
         is_stem_ambiguous = not name and names_or_stems.count(name_or_stem) > 1
+        # The same name typed twice means two runs of one system; the same stem does not.
         system = file if is_stem_ambiguous else name_or_stem
         files_by_system.setdefault(system, []).append(file)
     return files_by_system

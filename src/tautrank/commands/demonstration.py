@@ -87,6 +87,7 @@ def _compare_rules_for_ties(data: tr.RankingData) -> None:
             that the rule ``input`` is at its most favourable.
     """
     say("\n2. NDCG@10 of equal scores depends on the rule for ties", "bold")
+    # By query, and inside a query by falling label: `lexsort` takes the main key last.
     best_first = np.lexsort((-data.labels, query_of(data.offsets)))
     labels = data.labels[best_first]
     equal_scores = np.zeros(data.n_documents)

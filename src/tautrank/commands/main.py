@@ -57,6 +57,7 @@ class _Commands(TyperGroup):
         if cmd_name not in _MODULE_BY_COMMAND:
             return None
         module = importlib.import_module(f"tautrank.commands.{_MODULE_BY_COMMAND[cmd_name]}")
+        # A group of commands such as `study` is an object study_app; a command is a function.
         command_group = getattr(module, f"{cmd_name}_app", None)
         if command_group is not None:
             return _simplify_help(typer.main.get_group(command_group))
@@ -81,6 +82,7 @@ def _simplify_help(command: Any) -> Any:
     Arguments are called DATA instead of Typer's {DATA} and DATA <list[Path]>, and lists of commands
     show first sentences whole, which Click would cut short.
     """
+    # A command that is no group has no commands of its own.
     for subcommand in [command, *getattr(command, "commands", {}).values()]:
         subcommand.short_help = subcommand.get_short_help_str(_LONGEST_SENTENCE)
         for parameter in subcommand.params:
@@ -94,7 +96,7 @@ def _show_name_alone(argument: TyperArgument) -> None:
     several values, ``[DATA]`` if it may be left out.
     """
     name = argument.metavar
-    if argument.nargs == -1:
+    if argument.nargs == -1:  # as Click says "any number of values"
         name = f"{name}..."
     if not argument.required:
         name = f"[{name}]"
@@ -133,6 +135,7 @@ def main(arguments: list[str] | None = None) -> None:
         ERR.print(Text.assemble(("error:", "bold red"), f" {error}"))
         sys.exit(2)
     except BrokenPipeError:  # the program that reads our output, such as `head`, has closed it
+        # Standard output is pointed at a file that swallows everything.
         # What is left in the buffer goes nowhere; Python would report it at exit.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

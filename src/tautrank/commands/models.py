@@ -78,8 +78,9 @@ def _model_summary(ranker: Any) -> dict[str, Any]:
 
 
 def _say_history(ranker: Any) -> None:
-    """Print how metrics developed during the training: a row of bars per data set and metric, one
-    bar per tree, and the best validation value.
+    """Print how metrics developed during the training of a fitted ranker: a row of bars per data
+    set and metric, and the best validation value. A bar stands for a tree; of many trees, every
+    second, third ... one has a bar.
     """
     for part, values_by_metric in ranker.evals_result_.items():
         for name, values in values_by_metric.items():
@@ -99,6 +100,7 @@ def _say_features(gains: Sequence[tuple[str, float]]) -> None:
     rows = []
     largest_gain = gains[0][1] if gains else 0.0
     for name, gain in gains[:_MOST_FEATURES]:
+        # The largest gain has the longest bar.
         bar = "█" * round(_LONGEST_BAR * gain / largest_gain)
         rows.append((Cell(name), Cell(f"{gain:.1%}"), Cell(bar)))
     columns = (Column("feature", words=True), Column("gain", width=6), Column("", words=True))
@@ -127,6 +129,7 @@ def top_features(ranker: Any) -> list[tuple[str, float]]:
     names = getattr(ranker, "feature_names_in_", None)
     if names is None:
         names = [f"f{number}" for number in range(1, gains.size + 1)]
+    # Stable: features of the same gain keep the order of the columns.
     by_falling_gain = (-gains).argsort(kind="stable")
     shares = []
     for column in by_falling_gain:
@@ -149,6 +152,7 @@ def sparkline(values: Sequence[float]) -> str:
     values_to_draw = list(values[::step])
     numbers = [value for value in values_to_draw if not math.isnan(value)]
     lowest = min(numbers, default=0.0)
+    # Bars are scaled so that the lowest value has the lowest bar and the highest the highest.
     span = max(numbers, default=0.0) - lowest
     highest_bar = len(_BARS) - 1
     bars = []

@@ -119,7 +119,10 @@ class ReaderOptions:
     separator: str | None = option("Character that separates the columns of CSV; default a comma.")
 
     def keywords(self) -> dict[str, Any]:
-        """The options of `tautrank.read`."""
+        """Return these options of the command line as keyword arguments of `tautrank.read`, which
+        calls the option ``doc`` ``doc_id``.
+        """
+        # Options that take several names were typed as texts with commas.
         values = dataclasses.asdict(self)
         for name in ("features", "drop", "categorical"):
             values[name] = names_of(values[name], f"--{name}")
@@ -204,6 +207,7 @@ class ReaderOptions:
         or those of tables.
         """
         values = self.keywords()
+        # A file that is no table of a format readable in chunks is taken for LETOR text.
         is_text = format_of_table(path) not in IN_CHUNKS
         if is_text:
             return {name: values[name] for name in ("zero_based", "allow_nan")}
@@ -226,7 +230,7 @@ class ReaderOptions:
         """
         if not path.is_dir():
             return {str(path): self.file(path)}
-        folder_name = path.name or path
+        folder_name = path.name or path  # the path "." has no name
         splits = self.folder(path, fold)
         part_by_name = {}
         for name, part in splits._asdict().items():
@@ -250,6 +254,7 @@ class ReaderOptions:
             unlabelled: whether a table needs no label column.
             memory: memory there is for reading the features in chunks; None to read them whole.
         """
+        # Columns that held categories when the ranker was fitted hold them here too.
         options = dataclasses.replace(self, categorical=list(ranker.categories_) or None)
         if memory is None:
             data = options.file(path, unlabelled=unlabelled)
@@ -311,6 +316,7 @@ def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def with_options(**values: Any) -> None:
+        # Typer passes each option by itself: those of a dataclass are taken out and put together.
         for name, options_class in dataclass_by_parameter.items():
             field_names = [field.name for field in dataclasses.fields(options_class)]
             field_values = {field_name: values.pop(field_name) for field_name in field_names}
@@ -368,6 +374,7 @@ def metrics_of(texts: list[str] | None, default: Sequence[str], **rules: Any) ->
     """
     options = {name: value for name, value in rules.items() if value is not None}
     names = names_of(texts, "--metrics") or list(default)
+    # A metric such as ndcg@10 is known to a tool by its name without the cutoff.
     if texts is None and "like" in options:
         tool = TOOLS[choice("like", options["like"], tuple(TOOLS))]
         names = [name for name in names if name_of(name) in tool.always]

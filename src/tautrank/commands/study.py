@@ -97,9 +97,11 @@ def _tables_by_paper(studies: Sequence[Study]) -> dict[str, Table]:
         # 'Author, Title, 2020, Table 1' is cut after the year. The second part may be missing.
         paper, *where_in_paper = re.split(r"(?<=\b\d{4}), ", study.paper, maxsplit=1)
         if paper not in tables:
+            # A table of the library Rich, which prints it on a terminal.
             tables[paper] = Table(box=None, pad_edge=False, show_header=False)
             tables[paper].add_column(min_width=longest_name, no_wrap=True)
             tables[paper].add_column(overflow="fold")
+        # A condition is what a study varies besides the systems it compares, such as the data.
         n_runs = study.repeats * len(study.conditions) * len(study.systems)
         kind = "measurements" if study.measures_only else "trainings"
         title = ": ".join([*where_in_paper, study.title])
@@ -253,12 +255,13 @@ def _run(
         retry_failed: whether failed trainings are run again.
     """
     command = f"tautrank study resume {shlex.quote(str(store.path))}"
+    # One process per core unless the user has said how many.
     n_workers = job_count(None) if workers is None else workers
     with show_trainings(hint=f"; continue with: {command}") as progress:
         try:
             store.run(choose_workers(n_workers, dask), progress, retry_failed=retry_failed)
         except TautrankError as error:
-            if not progress.done:
+            if not progress.done:  # nothing is finished that could be kept
                 raise
             # The same kind of error, with a hint at the end of its sentence.
             sentence = f"{error} (finished trials are kept; continue with: {command})"
@@ -267,7 +270,9 @@ def _run(
 
 
 def _show(store: StudyStore, as_json: bool) -> None:
-    """Print the results of a study: facts, tables and failures, or all of it as JSON."""
+    """Print the results of a study from its store, the file that keeps finished trainings: facts,
+    tables and failures, or all of it as JSON.
+    """
     result = collect(store)
     if as_json:
         print_json(result.to_dict())

@@ -95,6 +95,7 @@ def _losses_to_check(names: list[str] | None, imported: list[str] | None) -> lis
         names: values of --loss.
         imported: values of --import.
     """
+    # The user's files are run, and the names of the losses that they register returned.
     registered = options.register_own_losses(imported)
     to_check = options.names_of(names, "--loss") or registered
     if imported and not to_check:
@@ -102,6 +103,7 @@ def _losses_to_check(names: list[str] | None, imported: list[str] | None) -> lis
             f"--import: found no loss registered by {', '.join(imported)}; "
             "expected one with @register"
         )
+    # An empty list, without either option, becomes None.
     return [tr.loss(name) for name in to_check] or None
 
 
@@ -124,6 +126,7 @@ def _lists_and_scores(
                 f"--scores: found with {data or 'no data'}; "
                 "expected the file of data they belong to"
             )
+        # The data with the scores of its documents.
         judged = reader.scored(scores, data)
         return judged.lists, judged.scores
     if data is None:
@@ -132,6 +135,7 @@ def _lists_and_scores(
         parts = [synthetic]
     else:
         parts = list(reader.parts(data, fold).values())
+    # All parts are put together: labels of all documents, and the number of them in each list.
     labels = np.concatenate([part.labels for part in parts])
     sizes = np.concatenate([part.sizes for part in parts])
     return Lists.of(labels, group=sizes), None

@@ -76,7 +76,7 @@ class Training:
         parameters = {
             **defaults,
             "n_estimators": whole("--trees", self.trees, 1),
-            "early_stopping_rounds": self.early_stopping or None,
+            "early_stopping_rounds": self.early_stopping or None,  # 0 is off
         }
         # Defaults are left out, so that finished trainings are found again.
         if self.engine != DEFAULT_ENGINE:
@@ -85,7 +85,7 @@ class Training:
             parameters["speed"] = choice("speed", self.speed, ("exact", "fast"))
         if self.list_features is not None:
             parameters["list_features"] = _parse_list_features(self.list_features)
-        return parameters | parameters_of_engine
+        return parameters | parameters_of_engine  # the latter take precedence
 
     def _check_engine(self, loss: str, parameters_of_engine: dict[str, Any]) -> None:
         """Raise an error if the engine that trains a loss, or a member of a committee of losses, is
@@ -100,6 +100,7 @@ class Training:
             check_installed(engine.name)
             # Only with parameters to check: the tool knows their names, and is slow to import.
             if parameters_of_engine and engine.name == self.engine:
+                # Names that are no parameters of `Ranker` itself must be known to the engine.
                 names_of_ranker = (*tr.Ranker._get_param_names(), "categorical_feature")
                 names = [name for name in parameters_of_engine if name not in names_of_ranker]
                 refuse(engine.name_errors(member, names))
@@ -135,7 +136,8 @@ def engine_parameters(texts: list[str] | None) -> dict[str, Any]:
                 f"--param: found '{text}'; expected name=value, such as min_data_in_leaf=50"
             )
         parameters[name] = value
-        with suppress(ValueError):  # no JSON: it stays text
+        # Numbers, true and false are JSON. A value that is no JSON stays text.
+        with suppress(ValueError):
             parameters[name] = json.loads(value)
     return parameters
 
@@ -186,6 +188,7 @@ class _FeaturePlace:
         Args:
             has_columns_aside: whether columns of weights or propensities were named.
         """
+        # Where the features are: in files read in chunks, on a cluster, or with local processes.
         options_of_place = [self.memory, self.cluster, self.workers]
         n_given = sum(value is not None for value in options_of_place)
         if n_given > 1:
@@ -331,6 +334,7 @@ def _why_it_stopped(ranker: Any) -> str:
             f" to tree {values_of_rounds.size} of each member; "
             f"after tree {best_round} no validation value of their sum was better"
         )
+    # There is one value per round. More rounds than trees: those after the best have been dropped.
     n_trees = ranker.n_trees_
     if len(values) > n_trees and n_trees == ranker.best_iteration_:
         return f" to tree {len(values)}; after tree {n_trees} no validation value was better"
@@ -350,6 +354,7 @@ def _catch_interrupts() -> Iterator[list[int]]:
         interrupts.append(signal_number)
         ERR.print("stopping after this tree; Ctrl-C again stops at once, without a model")
 
+    # Ctrl-C sends the signal SIGINT.
     previous_handler = signal.signal(signal.SIGINT, on_interrupt)
     try:
         yield interrupts

@@ -153,6 +153,7 @@ def _remarks_on_ties(judged: JudgedRun) -> list[str]:
     """
     if judged.names is not None:
         return []
+    # Fewer distinct pairs of query and score than documents: some documents are tied.
     query_and_score = np.array([judged.lists.query, judged.scores])
     n_distinct_pairs = np.unique(query_and_score, axis=1).shape[1]
     has_ties = n_distinct_pairs < judged.scores.size
@@ -292,8 +293,9 @@ def _write_side_by_side(
     from tautrank.report.side_by_side import side_by_side
 
     other_model = comparison.against
-    assert other_model is not None
+    assert other_model is not None  # the caller has checked both options
     assert comparison.report is not None
+    # What the page calls the models.
     names = [other_model.name, model.name]
     if other_model.name == model.name:  # files of the same name in two folders
         names = [str(other_model), str(model)]

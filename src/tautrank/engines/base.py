@@ -213,9 +213,11 @@ def _reason(error: Exception) -> str:
     time_and_place = r"^\[[\d:]+\] \S+:\d+: "  # as of XGBoost
     place_at_end = r" at \S+, line \d+ *\.?$"  # as of LightGBM
     reason = re.sub(f"{time_and_place}|{place_at_end}", "", first_line).strip()
-    if "num_features()) > (0)" in reason:
+    if "num_features()) > (0)" in reason:  # how LightGBM says it
         return "no feature varies enough to be split"
+    # C++ writes a parameter as config->name, and a float32 number as 0.5f.
     without_cpp = re.sub(r"config->|(?<=\d)f\b", "", reason)
+    # "(max_bin) > (1)" becomes "max_bin > 1".
     without_parentheses = re.sub(r"(?<!\w)\(([\w.]+)\)", r"\1", without_cpp)
     return without_parentheses.replace("Check failed: ", "expected ")
 

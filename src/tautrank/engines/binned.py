@@ -50,7 +50,8 @@ class Bins:
             if key in self._in_memory:
                 binned = self._in_memory.pop(key)
             else:
-                # One place is freed for the new data before it is made.
+                # Memory is freed before the new data is made. The dictionary keeps the order of
+                # last use, since whatever is asked for is taken out and put in again at the end.
                 while len(self._in_memory) >= _MOST_IN_MEMORY:
                     least_recent_key = next(iter(self._in_memory))
                     del self._in_memory[least_recent_key]
@@ -81,11 +82,12 @@ def _read_or_make(folder: Path, key: str, make: Callable[[], Any], files: Any) -
     marker = folder / f"{key}.done"
     with FileLock(folder / f"{key}.lock"):
         if marker.exists():
-            # Another process may just have removed the data, as too old: it is then made again.
+            # Another process may just have removed the data, as too old: reading then fails, and
+            # the data is made again below.
             with contextlib.suppress(Exception):
                 return files.read(path)
         binned = make()
-        # On a full disk each process bins its own data.
+        # Files only save time: where they cannot be written (a full disk), the error is ignored.
         with contextlib.suppress(Exception):
             files.write(binned, path)
             marker.touch()
@@ -94,7 +96,10 @@ def _read_or_make(folder: Path, key: str, make: Callable[[], Any], files: Any) -
 
 
 def _remove_old_files(folder: Path) -> None:
-    """Remove the files of all binned data in a folder but the newest."""
+    """Remove the files of binned data from a folder, but keep the newest `_MOST_FILES` of them.
+
+    Each binned data set has a marker file ``KEY.done``, written last, whose time says how old it is.
+    """
     markers = sorted(folder.glob("*.done"), key=lambda file: file.stat().st_mtime)
     old_markers = markers[:-_MOST_FILES]
     for marker in old_markers:
@@ -120,6 +125,7 @@ def content_key(parts: Iterable[RankingData | None], *values: Any) -> str:
         for array in arrays:
             # Type and shape too: arrays may differ in them and have the same bytes.
             digest.update(f"{array.dtype.str}{array.shape}".encode())
+            # The bytes of the array, hashed where they are, without a copy.
             digest.update(np.ascontiguousarray(array).view(np.uint8).data)
     for value in values:
         if isinstance(value, np.ndarray):
@@ -153,6 +159,7 @@ def sharing_bins(folder: str = "") -> Iterator[None]:
     """
     new_bins = Bins(Path(folder) if folder else None)
     bins = _bins_by_folder.setdefault(folder, new_bins)
+    # A context variable says which bins trainings share; the token restores what it was before.
     token = _current_bins.set(bins)
     try:
         yield

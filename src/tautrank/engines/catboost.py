@@ -57,7 +57,7 @@ class CatBoostModel(FittedModel):
         values = self.model.get_feature_importance(pool, type="ShapValues", thread_count=threads)
         of_features = values[:, :-1]
         mean = values[:, -1:]
-        # CatBoost leaves out the features behind the last one that it has used.
+        # CatBoost leaves out the features behind the last one that it has used: they add 0.
         n_unused = self.n_features - of_features.shape[1]
         of_unused_features = np.zeros((len(values), n_unused))
         return np.hstack((of_features, of_unused_features, mean))
@@ -69,6 +69,7 @@ class CatBoostModel(FittedModel):
         if self.n_trees == 0:
             return np.zeros(self.n_features)
         values = shares(self.model.get_feature_importance(type="PredictionValuesChange"))
+        # CatBoost leaves out the features behind the last one that it has used: their share is 0.
         return np.pad(values, (0, self.n_features - values.size))
 
     def to_bytes(self) -> bytes:
@@ -123,10 +124,11 @@ class CatBoost(SelfTrainingEngine):
     has_langevin: ClassVar[bool] = True
 
     def train(self, task: Task, settings: Settings, monitor: TrainingMonitor) -> FittedModel:
-        """Train until `monitor` says stop, and return the model of the rounds to keep.
+        """Train a CatBoost model until `monitor` says stop, and return it with the trees of the
+        rounds to keep, usually those up to the best round.
 
         Args:
-            task: what to learn from what.
+            task: training and validation data, and CatBoost's objective as the loss.
             settings: how to train; `extra` holds any parameter of CatBoost.
             monitor: judges each round.
         """
@@ -144,7 +146,8 @@ class CatBoost(SelfTrainingEngine):
         if n_trees_to_drop > 0:
             model.shrink(monitor.rounds_to_keep)
             if settings.langevin is not None:
-                # CatBoost has scaled the trees before it grew each of those that are dropped.
+                # CatBoost had scaled the kept trees down once before each tree that is dropped now:
+                # the negative power scales them up again. The bias is the score at the start.
                 factor = _scale_per_tree(settings.langevin, settings.learning_rate)
                 correction = factor**-n_trees_to_drop
                 scale, bias = model.get_scale_and_bias()
@@ -159,6 +162,7 @@ class CatBoost(SelfTrainingEngine):
         rounds.
         """
         n_trees_before = 0 if task.start is None else task.start.n_trees
+        # Stands between CatBoost and the monitor: a metric and a callback for CatBoost.
         adapter = _MonitorAdapter(monitor, n_trees_before)
         params = _catboost_parameters(task, settings)
         if monitor.history:
@@ -172,6 +176,7 @@ class CatBoost(SelfTrainingEngine):
             train = _make_pool(task.train, task.document_weights)
             valid = None if task.valid is None else _make_pool(task.valid, None)
             model.fit(train, eval_set=valid, callbacks=[adapter], init_model=start)
+        # An error that a callback of CatBoost raises would be lost: the adapter has kept it.
         if adapter.failure is not None:
             raise adapter.failure
         return model
@@ -189,10 +194,11 @@ class CatBoost(SelfTrainingEngine):
         >>> CatBoost.find_objective("yetirank:mode=NDCG;top=10")
         'YetiRank:mode=NDCG;top=10'
         """
-        name, _, parameters = text.partition(":")
+        name, _colon, parameters = text.partition(":")
         objective = super().find_objective(name)
         if objective is None or not parameters:
             return super().find_objective(text)
+        # Parameters are checked for their form only, since CatBoost does not list their names.
         for parameter in parameters.split(";"):
             if not re.fullmatch(r"[A-Za-z_]\w*=[^;=]+", parameter):
                 raise OptionError(
@@ -261,13 +267,20 @@ class _MonitorAdapter:
         return error
 
     def after_iteration(self, _: Any) -> bool:
-        """Let the monitor judge the round that has ended, and return whether training goes on."""
+        """Let the monitor judge the round that has ended, and return whether training goes on;
+        CatBoost calls this after each round.
+
+        CatBoost has computed the metric of this round before, first on the training and then on the
+        validation data: the scores it was given are in `_scores_of_round`.
+        """
         scores_of_parts = self._scores_of_round
         self._scores_of_round = []
         self._rounds += 1
 
         def scores(part: Part) -> Array:
-            return scores_of_parts[0 if part == "train" else -1]
+            # Training data comes first, validation data last.
+            place = 0 if part == "train" else -1
+            return scores_of_parts[place]
 
         try:
             should_stop = self._monitor.after_round(self._rounds, scores)
@@ -304,7 +317,7 @@ def _catboost_parameters(task: Task, settings: Settings) -> dict[str, Any]:
         "thread_count": settings.threads,
         "allow_writing_files": False,
         "logging_level": "Silent",
-        "use_best_model": False,
+        "use_best_model": False,  # the caller drops the trees after the best round
     }
     if settings.langevin is not None:
         params |= {
@@ -314,7 +327,8 @@ def _catboost_parameters(task: Task, settings: Settings) -> dict[str, Any]:
         }
     says_depth = not {"depth", "max_depth", "grow_policy"}.isdisjoint(settings.extra)
     if not says_depth:
-        # The least depth at which a tree has so many leaves.
+        # CatBoost's trees are symmetric, with 2^depth leaves: the least depth with at least as many
+        # leaves as asked for.
         depth = math.ceil(math.log2(settings.num_leaves))
         params["depth"] = min(_LARGEST_DEPTH, max(1, depth))
     return {**params, **settings.extra}
@@ -335,7 +349,8 @@ def _check_langevin(langevin: Langevin, task: Task, settings: Settings) -> None:
             "init_model: CatBoost does not shrink a model that it continues; expected none, or "
             "langevin with shrink_rate=0"
         )
-    # Early stopping drops so many trees at most, and the others are then scaled back.
+    # Early stopping drops at most so many trees. Each had shrunk the trees before it by
+    # `scale_per_tree`; that is undone by a division, so the product must not be almost 0.
     scale_of_best_trees = scale_per_tree ** (settings.early_stopping_rounds or 0)
     if scale_of_best_trees < _SMALLEST_SCALE:
         raise OptionError(

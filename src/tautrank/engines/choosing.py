@@ -35,6 +35,8 @@ class CommitteeOptions:
     def read(self) -> Committee:
         """Return the committee that these options describe: several losses whose models are added
         up.
+
+        The losses are in `self.of`: a list, or text such as ``lambdarank|xendcg``.
         """
         losses = self.of
         if isinstance(losses, str):
@@ -77,6 +79,7 @@ def read_loss(argument: Any) -> AnyLoss:
     if isinstance(argument, NativeLoss | Committee):
         return argument
     if isinstance(argument, list | tuple):
+        # A committee is a sum of several models, one or more for each loss.
         return CommitteeOptions(of=argument).read()
     if isinstance(argument, str) and name_of(argument) == "committee":
         return COMMITTEES.make(argument).read()

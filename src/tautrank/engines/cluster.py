@@ -65,8 +65,10 @@ class ClusterGradients:
 
         Args:
             step: number of the tree.
-            scale: factor from the engine's scores to the model's.
+            scale: factor from the scores that the engine keeps to those of the model, which Langevin
+                boosting shrinks before each tree; 1 without it.
         """
+        # One answer per worker: the largest absolute values among its own documents.
         answers = self._workers.call("measure", step, scale)
         return LargestValues(
             gradient=max(largest.gradient for largest in answers),
@@ -124,6 +126,7 @@ class ClusterLearner:
         """Refuse parameters of the tool by which trees would depend on the number of workers, or
         that a training on a cluster takes with their default only.
         """
+        # `_part_class` describes a worker's part of the training, for LightGBM or for XGBoost.
         for name, value_for_off in self._part_class.sampling_off.items():
             if self._params.get(name, value_for_off) != value_for_off:
                 raise OptionError(
@@ -145,21 +148,23 @@ class ClusterLearner:
             gradients: function that has the workers compute gradients, and returns the largest.
             rate: learning rate.
         """
-        answers: list[Grown] = []
+        answers: list[Grown] = []  # one per worker: rounds so far, validation scores, new tree
         while not answers:
             try:
+                # At the start and after a loss, no worker holds a part of the training.
                 if not self._workers.have_parts:
                     self._begin()
                 answers = self._workers.call("grow", gradients(), rate)
             except LostError as error:  # noqa: PERF203
                 self._workers.release()
-                self._count_loss(error)
+                self._count_loss(error)  # raises an error after too many losses
             except BaseException:
                 self._workers.release()
                 raise
 
         # All workers have the same tree; the first sends it.
         first_answer = answers[0]
+        # Where no split is found, a round adds no tree.
         has_new_tree = first_answer.rounds > self.rounds
         if has_new_tree:
             self._trees.append(first_answer.tree)
@@ -201,13 +206,15 @@ class ClusterLearner:
     def _model_of(self, rounds: int) -> FittedModel:
         """Return the model of the first rounds, joined from the trees that workers have sent.
 
-        A model that the training continues comes first; its rounds count.
+        A model that the training continues comes first; its rounds count. Each entry of `_trees` is
+        a model of one tree, as bytes in the tool's format.
         """
         n_new_rounds = rounds - self._rounds_before
         model_contents = self._trees[:n_new_rounds]
         if self._task.start is not None:
             model_contents = [self._task.start.to_bytes(), *model_contents]
 
+        # Without what only this cluster needs, such as the addresses of its machines.
         portable_contents = [self._part_class.portable(content) for content in model_contents]
         model_class = self._part_class.engine.model_class
         model: FittedModel = model_class.joined(portable_contents, self._task.train.n_features)
@@ -244,7 +251,9 @@ class ClusterLearner:
         self._workers.call("join", network_addresses)
 
     def _shares(self, n_parts: int) -> _Shares:
-        """Divide the training and the validation data into parts of whole queries."""
+        """Divide the training and the validation data into a number of shares of whole queries, one
+        training and one validation share (or None) for each part of the training.
+        """
         valid_shares: list[RankingData | None] = [None] * n_parts
         if self._task.valid is not None:
             valid_shares = data_shares(self._task.valid, n_parts)
@@ -266,6 +275,8 @@ class ClusterLearner:
         loss_text: Any = str(task.loss)  # a part reads it again
         n_queries_so_far = 0
         for train, valid in zip(shares.train, shares.valid, strict=True):
+            # Empty queries in front stand for those of the shares before, so that this share's own
+            # queries are counted on; the weights are cut at the same end.
             numbered_train = placed_after(train, n_queries_so_far)
             n_queries_so_far = numbered_train.n_queries
             weights = task.weights
@@ -303,6 +314,7 @@ class ClusterLearner:
         params = {"data_random_seed": self._settings.seed, **self._params}
         sample = sampled_rows(int(first_rows[-1]), params)  # ascending
 
+        # The sample is cut where each part but the first begins.
         cuts = np.searchsorted(sample, first_rows[1:-1])
         rows_by_part = []
         for number, rows in enumerate(np.split(sample, cuts)):

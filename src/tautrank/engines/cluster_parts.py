@@ -111,6 +111,7 @@ class WorkerPart:
             sample: features of some of all documents, which bins are found from.
             hosts: the hosts of all parts.
         """
+        # Bagging is the sampling of queries for each tree; None for all queries.
         bagging = self._settings.bagging or self.engine.query_bagging(self._settings)
         self._gradients = Gradients(self._task, self._settings, bagging)
         task_with_sample = replace(self._task, sample=sample)
@@ -138,6 +139,7 @@ class WorkerPart:
             largest: the largest gradient and hessian of all parts, which decide the grid.
             rate: learning rate.
         """
+        # The learner passes its scores, but the gradients at them have been computed already.
         self._learner.grow(lambda _scores: self._gradients.rounded(largest), rate)
         valid_scores = None
         if self._task.valid is not None:
@@ -167,6 +169,7 @@ def without_network(content: bytes) -> bytes:
     b'[num_machines: 1]\\n[max_bin: 255]\\n'
     """
     for name, value in _WITHOUT_NETWORK.items():
+        # A model ends with its parameters, one to a line: [name: value].
         line = re.compile(rf"^\[{name}: .*\]$".encode(), re.M)
         content = line.sub(f"[{name}: {value}]".encode(), content)
     return content
@@ -191,8 +194,10 @@ class LightGBMPart(WorkerPart):
 
     def address(self, hosts: list[str]) -> str:
         """Return the network address of this part: its host and a free port, ``"host:port"``."""
+        # Parts may be on one machine: each takes the user's first port plus its own number.
         first_port = self._settings.extra.get("local_listen_port")
         port = 0 if first_port is None else first_port + self._number  # 0 is any free one
+        # A socket is bound for a moment, to learn which port is free.
         with socket.socket() as probe:
             probe.bind(("", port))
             _host, free_port = probe.getsockname()
@@ -209,7 +214,7 @@ class LightGBMPart(WorkerPart):
             "machines": ",".join(addresses),
             "local_listen_port": int(port),
             "num_machines": len(addresses),
-            "tree_learner": "data",
+            "tree_learner": "data",  # machines hold different documents, and add up histograms
             "time_out": _TIME_OUT,
         }
 
@@ -253,12 +258,13 @@ class XGBoostPart(WorkerPart):
         """
         collective = package("xgboost").collective
         silence_log()
-        address_of_tracker = addresses[0]
+        address_of_tracker = addresses[0]  # keyword arguments, as the tracker has returned them
         collective.init(
             **address_of_tracker,
-            dmlc_task_id=f"{self._number:06}",
-            dmlc_timeout=60 * _TIME_OUT,
+            dmlc_task_id=f"{self._number:06}",  # the tracker sorts by this text
+            dmlc_timeout=60 * _TIME_OUT,  # from minutes to seconds
         )
+        # Kept by this thread: when the thread ends, it leaves the network.
         _of_thread.leaving = _LeavingAtEnd(collective.finalize)
 
     def grow(self, largest: LargestValues, rate: float) -> Grown:

@@ -20,6 +20,7 @@ def data_shares(data: RankingData, n_shares: int) -> list[Any]:
     Returns:
         The data of each share, in order; None for a share without queries.
     """
+    # The first query of each share, and the number of all queries at the end.
     query_bounds = _balanced_query_bounds(data, n_shares)
     has_empty_share = bool((np.diff(query_bounds) <= 0).any())
     if has_empty_share:
@@ -44,9 +45,12 @@ def _balanced_query_bounds(data: RankingData, n_shares: int) -> I64:
     the end of a file if there are at least as many files as shares, else the end of a query. Two
     bounds are equal where both are nearest to the same place.
     """
-    # A cut after n documents divides the documents before it from those that follow.
-    documents_before_cuts = data.offsets[1:]  # after each query
+    # A cut is given by the number of documents before it. `offsets` holds the number of documents
+    # before each query, and that of all at the end: without the first 0, it has the cuts after each
+    # query.
+    documents_before_cuts = data.offsets[1:]
     if isinstance(data.X, StreamedRows) and len(data.X.pieces) >= n_shares:
+        # The rows of a file are one piece: cuts are at the ends of files instead.
         rows_per_file = []
         for _path, first_row, end_row in data.X.pieces:
             rows_per_file.append(end_row - first_row)
@@ -58,6 +62,7 @@ def _balanced_query_bounds(data: RankingData, n_shares: int) -> I64:
         distances = np.abs(documents_before_cuts - documents_wanted)
         chosen_cuts.append(documents_before_cuts[np.argmin(distances)])
 
+    # From a number of documents back to the query that begins there.
     first_queries = np.searchsorted(data.offsets, chosen_cuts)
     return np.array([0, *first_queries, data.n_queries])
 
@@ -73,6 +78,7 @@ def placed_after(share: RankingData, n_queries: int) -> RankingData:
         share: some consecutive queries of the data.
         n_queries: number of queries before them.
     """
+    # Offsets say where each query's documents begin: an empty query begins and ends at 0.
     offsets_of_empty = np.zeros(n_queries, np.int64)
     qids_of_empty = np.zeros(n_queries, share.qids.dtype)
     offsets = np.concatenate((offsets_of_empty, share.offsets))

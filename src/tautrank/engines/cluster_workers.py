@@ -48,11 +48,12 @@ class ClusterWorkers:
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:
-                threads = self._client.nthreads()
+                threads = self._client.nthreads()  # of each worker Dask knows, by address
             except Exception as error:
                 raise CutShortError(
                     f"client: the Dask cluster is gone ({error or type(error).__name__})"
                 ) from None
+            # Workers that did not answer in time before are passed over.
             answering = sorted(threads.keys() - self._silent)
             if answering:
                 return {address: threads[address] for address in answering}
@@ -69,6 +70,8 @@ class ClusterWorkers:
                 class.
         """
         for address, arguments in arguments_by_part:
+            # An actor is an object that stays on its worker and keeps its state; not pure, so that
+            # each call makes a new object.
             options = {"actor": True, "workers": [address], "pure": False}
             self._futures.append(self._client.submit(part_class, *arguments, **options))
         try:
@@ -127,6 +130,7 @@ class ClusterWorkers:
         parts = self._parts
         self._parts = []
         self._futures = []
+        # All parts are asked to close at once; then each has a second to do so.
         with suppress(Exception), self._client.as_current():
             closings = [part.do("close") for part in parts]
             for closing in closings:
@@ -156,6 +160,7 @@ def _reason(error: Exception) -> str:
     """Return the last line of an error message, without XGBoost's stack trace and the place in its
     code.
     """
+    # XGBoost writes lines such as "- [/path/file.cc:78]: reason", and then "Stack trace: ...".
     message, _marker, _trace = str(error).partition("Stack trace:")
     lines = message.strip().splitlines()
     if not lines:

@@ -90,6 +90,7 @@ class CommitteeEngine(SelfTrainingEngine):
     def train(self, task: Task, settings: Settings, monitor: TrainingMonitor) -> FittedModel:
         """Train all members of a committee of losses, and return the weighted sum of their models.
 
+        A committee is a loss made of several: each has one model or more, the members.
         Members are trained side by side, as many as there are threads.
 
         Args:
@@ -108,6 +109,8 @@ class CommitteeEngine(SelfTrainingEngine):
         progress = monitor.take_progress()
         models = self._train_members(members, task, settings, progress, monitor_of_rounds)
 
+        # Factors bring the members' scores to the same spread, times the weight of each member. In
+        # the sum, leaves are rounded so that float32 adds them up exactly.
         factors = member_factors(models, task, committee.weights)
         summed_model = exact_in_float32(weighted_sum(models, factors))
 
@@ -243,6 +246,7 @@ def _check_enough_for_weights(task: Task) -> None:
     """Refuse weights that are to be fitted to too few validation queries; the first validation set
     counts.
     """
+    # The members of a committee are added up with weights, fitted to the first validation set.
     validation_sets = [*task.validation_sets().values()]
     n_queries = 0
     if validation_sets:
@@ -255,8 +259,10 @@ def _check_enough_for_weights(task: Task) -> None:
 
 
 def _members(committee: Committee, task: Task) -> list[SeatedMember]:
-    """Return the numbered members of a committee: every second one sees the list features, if there
-    are any.
+    """Return the numbered members of a committee (a sum of models of several losses): every second
+    one sees the list features, if there are any.
+
+    List features are computed from all documents of a query; `own_columns` is None without them.
     """
     has_list_features = task.own_columns is not None
     members = []
@@ -271,11 +277,11 @@ def _train_member(
 ) -> FittedModel:
     """Train the member of a committee with a number and return its model.
 
-    With a `Lockstep` it grows its trees at the pace of the other members, and keeps all of them;
-    without one it is trained by itself.
+    A `Lockstep` makes members wait for each other after each tree, until their sum is judged: with
+    one the member keeps all its trees; without one it is trained by itself.
     """
     if lockstep is None:
-        model, _ = train_model(engine, task, settings)
+        model, _record = train_model(engine, task, settings)
         return model
     # What a member has grown is kept: alone it may be past its best, the sum rarely is.
     settings = dataclasses.replace(settings, early_stopping_rounds=None)
@@ -287,14 +293,16 @@ def _without_list_features(task: Task) -> Task:
 
     List features are computed from all documents of a query, and stand in the columns after those.
     """
-    n_columns = task.own_columns
+    n_columns = task.own_columns  # number of the user's own columns
     if n_columns is None:  # there are no list features
         return task
 
     def with_own_columns(data: RankingData) -> RankingData:
+        """Return data with the first `n_columns` feature columns, the user's own."""
         names = data.feature_names
         if names is not None:
             names = names[:n_columns]
+        # A copy in a block of memory of its own.
         own_features = data.X[:, :n_columns].copy()
         return dataclasses.replace(data, X=own_features, feature_names=names)
 
@@ -314,11 +322,13 @@ def _stop_rule_of_sum(task: Task, monitor: TrainingMonitor) -> Callable[[list[Ar
     deciding_set = next(iter(task.validation_sets().values()))
 
     def stop_rule(scores_of_members: list[Array]) -> bool:
+        """Return whether the members should stop, from each one's scores of the validation data."""
         scaled_scores = []
         for scores in scores_of_members:
             factor = inverse_spread(scores[deciding_set.documents], deciding_set.data)
             scaled_scores.append(scores * factor)
         summed_scores = np.sum(scaled_scores, axis=0)
+        # Only the scores are judged: the number of trees is of no use here, and 0 stands for it.
         return monitor.after_round(0, lambda _part: summed_scores)
 
     return stop_rule

@@ -70,6 +70,7 @@ def train_with_chosen_trees(
         settings: how to train.
         progress: shows the progress of the cross-validation.
     """
+    # The record holds the metric of each round and the number of rounds chosen, `steps`.
     record = _cross_validate(engine, task, settings, progress)
 
     n_rounds = record.steps
@@ -85,6 +86,7 @@ def train_with_chosen_trees(
     monitor = TrainingMonitor(task, final_settings)
     model = train_rounds(engine, task, final_settings, monitor)
 
+    # The cross-validation's history of validation values, and the final training's own.
     history = record.history | monitor.history
     record = dataclasses.replace(record, best_iteration=model.n_trees, history=history)
     return model, record
@@ -135,10 +137,13 @@ def _monitor_of_folds(
     task: Task, settings: Settings, shuffled_queries: I64, progress: Progress | None
 ) -> TrainingMonitor:
     """Return a monitor that judges all training queries as validation data, in the shuffled order
-    that the folds are cut from.
+    that the folds of a cross-validation are cut from.
+
+    Each query is scored by the model of the fold that has not learnt from it.
     """
     judged_task = dataclasses.replace(task, valid=task.train.subset(shuffled_queries))
-    # Without early stopping all rounds are grown; the best is kept either way.
+    # Without early stopping all rounds are grown: a patience as long as the training is never
+    # exhausted, and lets the monitor note the best round all the same.
     patience = settings.early_stopping_rounds or settings.n_estimators
     judging_settings = dataclasses.replace(
         settings, eval_train=False, early_stopping_rounds=patience
@@ -176,5 +181,5 @@ def _holding_out(task: Task, held_out_queries: I64) -> Task:
         valid=data.subset(held_out_queries),
         weights=weights,
         propensities=propensities,
-        bins=None,
+        bins=None,  # each fold has data of its own, so there is nothing to share
     )

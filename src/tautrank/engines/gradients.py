@@ -100,7 +100,7 @@ class Gradients:
         Args:
             scores: one per training document, as the engine has them.
             step: number of the tree.
-            scale: factor from the engine's scores to the model's.
+            scale: factor from the engine's scores to the model's, which Langevin boosting shrinks.
         """
         self._step = step
         # A score beyond float32 becomes infinite, which is reported.
@@ -110,10 +110,13 @@ class Gradients:
         gradients, hessians = self._objective.gradients(self._scores, step)
 
         if self._bagging is not None:
-            # Drawn among all queries, of which a worker of a cluster has some.
+            # Bagging: this tree learns from some queries only; the gradients of others become 0.
+            # Drawn among all queries, of which a worker of a cluster has the first or the next ones,
+            # with empty queries in place of those before.
             is_drawn_query = self._bagging.drawn(self._n_queries, step)
             is_drawn_query = is_drawn_query[: self._data.n_queries]
             self._is_drawn = np.repeat(is_drawn_query, self._data.sizes)
+        # As float32, refused unless finite.
         self._gradients, largest_gradient = self._checked("gradient", gradients)
         self._hessians, largest_hessian = self._checked("hessian", hessians)
         return LargestValues(largest_gradient, largest_hessian)
@@ -126,14 +129,17 @@ class Gradients:
             largest: the largest gradient and hessian among all documents, also those of other
                 workers, since all round to the same grid.
         """
+        # A leaf's value is a sum of gradients divided by a sum of hessians.
         if self._step == 0 and largest.hessian == 0 and largest.gradient > 0:
             raise DataError(
                 f"loss {self._loss}: all hessians are 0, so no leaf has a value; expected some "
                 "above 0"
             )
+        # `round_to_grid` writes to its third argument. The grid is fine enough for exact sums over
+        # all documents of the training, `_n_documents`.
         round_to_grid(self._hessians, largest.hessian, self._rounded_hessians, self._n_documents)
         noisy = _Checked(self._gradients, largest.gradient)
-        if self._deviation > 0:
+        if self._deviation > 0:  # of the noise of Langevin boosting; 0 without it
             noisy = self._checked("gradient", self._with_noise())
         round_to_grid(noisy.values, noisy.largest, self._rounded_gradients, self._n_documents)
         return self._rounded_gradients, self._rounded_hessians
@@ -210,10 +216,10 @@ def round_to_grid(values: F32, largest: float, out: F32, n_added: int | None = N
     """Write ``values`` to ``out``, rounded so that any sum of them in float64 is exact.
 
     An engine adds float32 gradients in float64, in an order that depends on the number of threads
-    and on its memory layout, and so do the last bits of a leaf. Rounded to multiples of
-    ``2^-b max|g|`` with ``n 2^b <= 2^52``, every sum of them is a whole number of at most 53 bits
-    times that grid: exact, in any order. For a million documents ``b`` is 32, finer than the 24
-    bits of a float32.
+    and on its memory layout, and so do the last bits of a leaf. With n gradients g, rounded to
+    multiples of ``2^-b max|g|`` with ``n 2^b <= 2^52``, every sum of them is a whole number of at
+    most 53 bits times that grid: exact, in any order. For a million documents ``b`` is 32, finer
+    than the 24 bits of a float32.
 
     Args:
         values: finite numbers.
@@ -227,8 +233,9 @@ def round_to_grid(values: F32, largest: float, out: F32, n_added: int | None = N
     True
     """
     n_summands = max(2, n_added or values.size)
-    bits = _EXACT_BITS - math.ceil(math.log2(n_summands))
+    bits = _EXACT_BITS - math.ceil(math.log2(n_summands))  # the b of above
     _mantissa, exponent = math.frexp(largest)  # largest < 2^exponent
+    # Limited, so that 2^shift and 2^-shift are float32 numbers.
     shift = max(-_LARGEST_SHIFT, min(_LARGEST_SHIFT, bits - exponent))
 
     # The grid is 2^-shift: scaled by 2^shift, its points are the whole numbers.

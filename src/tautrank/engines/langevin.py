@@ -125,6 +125,9 @@ def check_langevin(langevin: Any, learning_rate: float) -> None:
     """Refuse an argument ``langevin`` by which the model would shrink to nothing, or the noise would
     overflow float32.
 
+    Langevin boosting adds noise to gradients, and before each tree multiplies the model by 1 minus
+    the learning rate times the shrink rate.
+
     Args:
         langevin: what the user gave; None trains without Langevin boosting.
         learning_rate: learning rate of the training, above 0.
@@ -157,8 +160,8 @@ def check_langevin(langevin: Any, learning_rate: float) -> None:
 
 
 def check_leaves(langevin: Langevin | None, extra: Mapping[str, Any]) -> None:
-    """Refuse parameters of a tool by which a leaf is something else than its gradients' sum over
-    its hessians' sum.
+    """Refuse parameters of a tool by which the value of a leaf is something else than the sum of its
+    documents' gradients over the sum of their hessians, as Langevin boosting needs it.
 
     Args:
         langevin: None is off.
@@ -182,7 +185,8 @@ def check_leaves(langevin: Langevin | None, extra: Mapping[str, Any]) -> None:
 def with_noise(
     grad: F32, hess: F32, offsets: I64, deviation: float, seed: int, step: int, threads: int
 ) -> F32:
-    """Return gradients with the noise of Langevin boosting that a tree's splits are chosen by.
+    """Return gradients with the noise of Langevin boosting added, by which the splits of a tree are
+    chosen.
 
     A document of hessian ``h`` gets normal noise of the standard deviation ``deviation sqrt(h)``,
     keyed by the seed, the tree and the query.
@@ -207,13 +211,15 @@ def with_noise(
     key = np.uint64(seed)
 
     def fill_queries(first: int, last: int) -> None:
-        # Noise of the deviation is added to the zeros of its own array.
+        # `add_noise` adds noise to its first argument and writes the sum to its last: here to zeros
+        # and in place, so that the array holds the noise alone.
         add_noise(noise, offsets, deviation, key, step, LANGEVIN_STREAM, first, last, noise)
 
+    # Threads take ranges of queries with about equal numbers of documents.
     cost_of_queries = _COST * np.diff(offsets)
     run(fill_queries, balanced_ranges(cost_of_queries, threads), threads)
 
-    # In place, to spare the memory of one more array.
+    # A hessian below 0 counts as 0. In place, to spare the memory of one more array.
     noise *= np.sqrt(np.maximum(hess, 0))
     noise += grad
     return noise
@@ -246,15 +252,18 @@ def leaf_values(
     from tautrank.kernels.randomness import fill_normal
     from tautrank.kernels.streams import LANGEVIN_LEAF_STREAM
 
+    # Weighted counts: the sum over each leaf's documents.
     gradient_sums = np.bincount(leaves, gradients)
     hessian_sums = np.bincount(leaves, hessians)
     n_leaves = gradient_sums.size
 
-    standard_normal = np.empty(n_leaves + n_leaves % 2)  # drawn in pairs
+    # Normal numbers are drawn in pairs: one more for an odd number of leaves.
+    standard_normal = np.empty(n_leaves + n_leaves % 2)
     fill_normal(standard_normal, np.uint64(seed), step, 0, LANGEVIN_LEAF_STREAM)
     standard_normal = standard_normal[:n_leaves]
 
     has_hessian = hessian_sums > 0
+    # 1 in place of a divisor 0, whose leaf gets the value 0 below.
     divisors = np.where(has_hessian, hessian_sums + l2, 1.0)
     noise = deviation * np.sqrt(divisors) * standard_normal
     values = -(gradient_sums + noise) / divisors

@@ -32,7 +32,9 @@ class LangevinLearner:
     ) -> None:
         self._learner = learner
         self._leaf_values = leaf_values
+        # Trees whose leaves have got values with noise; those of the model to continue count.
         self._n_filled = 0 if task.start is None else task.start.n_trees
+        # Kept here, since the learner's own scores do not follow the changed leaves.
         self._scores: dict[Part, F64] = {}
         for part in task.parts:
             self._scores[part] = learner.scores(part).astype(np.float64)

@@ -202,12 +202,14 @@ class LightGBMModel(FittedModel):
             unit: the number.
         """
 
+        # LightGBM's text has one line leaf_value=... per tree; the numbers in it are replaced.
         def round_leaves(line: re.Match[str]) -> str:
             leaves = numbers_in(line[1], np.float64)
             rounded_leaves = np.rint(leaves / unit) * unit
             return "leaf_value=" + text_of(rounded_leaves)
 
         text = re.sub(r"^leaf_value=(.*)$", round_leaves, self.to_text(), flags=re.M)
+        # The text also says how long each tree's text is: that is counted anew.
         return self._from_text(with_sizes(text))
 
     @classmethod
@@ -278,6 +280,7 @@ class LightGBM(Engine):
                 known_names = {*main_names(), *OTHER_NAMES}
                 errors.append(str(unknown("parameter of lightgbm", name, known_names)))
                 continue
+            # An error if this library has a parameter of its own for it.
             errors += our_name(name, main_name)
             if main_name in _PARAMETERS_OF_OBJECTIVES and not isinstance(loss, NativeLoss):
                 counterpart = _PARAMETERS_OF_OBJECTIVES[main_name]
@@ -308,6 +311,7 @@ class LightGBM(Engine):
         extra = _extra_by_main_name(settings)
         if not _samples_by_query(extra):
             return None
+        # `whole` and `_share` check the type and the range of a value.
         seed = settings.seed + whole("bagging_seed", extra.get("bagging_seed", 0))
         share = _share(extra, "bagging_fraction")
         rounds_per_draw = whole("bagging_freq", extra.get("bagging_freq", 0))
@@ -359,9 +363,10 @@ class _Learner(RefillableLearner):
         self._task = task
         self._settings = settings
         self.params = parameters(task, settings)
+        self._booster: Any = None  # LightGBM's model, until the first tree
+        # L2 regularisation: added to the sum of hessians that a leaf's gradients are divided by.
         self.l2 = float(self.params.get("lambda_l2", 0.0))
-        self._booster: Any = None  # until the first tree
-        self._rate = settings.learning_rate
+        self._rate = settings.learning_rate  # of the last tree
         # On a cluster data is binned now: from the first tree on, the other workers wait for it.
         self._binned: BinnedParts | None = None
         if task.sample is not None:
@@ -371,9 +376,10 @@ class _Learner(RefillableLearner):
         self._rounds_before = 0 if self._start_to_join is None else self._start_to_join.n_trees
 
     def grow(self, gradients: GradientsAt | None, rate: float) -> None:
-        """Grow a tree for the gradients of a loss at the current scores; None for LightGBM's own
-        objective.
+        """Grow one tree of LightGBM for the gradients of a loss at the current scores, scaled by the
+        learning rate `rate`; without gradients (None), for LightGBM's own objective.
         """
+        # LightGBM calls a function as objective to get gradients; None for its own.
         objective = None if gradients is None else _objective_function(gradients)
         if self._booster is None:
             self._grow_first_tree(objective, rate)
@@ -390,7 +396,7 @@ class _Learner(RefillableLearner):
         if self._booster is not None:
             data_index = 0 if part == "train" else 1
             return lightgbm_private.current_scores(self._booster, data_index)
-        # Before the first tree.
+        # Before the first tree: 0, or the scores of the model that training continues.
         X = self._task.parts[part].X
         if self._task.start is None:
             return np.zeros(X.shape[0])
@@ -402,7 +408,9 @@ class _Learner(RefillableLearner):
         """
         # Through the text, so that a model predicts the same before it is saved and after; it also
         # frees the data.
-        text = self._model_text(0, rounds - self._rounds_before)
+        # Trees of a model to start from that is joined below are not in the booster.
+        n_new_rounds = rounds - self._rounds_before
+        text = self._model_text(0, n_new_rounds)
         if self._start_to_join is not None:
             text_of_start = self._start_to_join.to_bytes().decode()
             text = joined_text([text_of_start, text])
@@ -423,7 +431,7 @@ class _Learner(RefillableLearner):
         tree = lightgbm_trees(text)[0]
         leaf_numbers = np.arange(tree.leaf.size, dtype=np.float64)
         numbered_tree = dataclasses.replace(tree, leaf=leaf_numbers)
-        scorer = Scorer.of([numbered_tree])
+        scorer = Scorer.of([numbered_tree])  # None for a tree that it cannot score
 
         is_dense_float32 = isinstance(X, np.ndarray) and X.dtype == np.float32
         if scorer is None or not is_dense_float32:
@@ -549,6 +557,7 @@ def _start_booster_by_one_thread(params: Mapping[str, Any], binned: BinnedParts)
         binned: training and validation data.
     """
     lightgbm = package("lightgbm")
+    # A function is a loss of this library; a name is an objective of LightGBM's own.
     objective = params["objective"] if callable(params["objective"]) else None
     one_thread_params = {**params, "num_iterations": 1, "num_threads": 1}
     if objective is not None:
@@ -579,7 +588,7 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
         task: what to learn.
         settings: how to train.
     """
-    # LightGBM itself would silently ignore wrong names.
+    # LightGBM itself would silently ignore wrong names; `refuse` raises an error if there are any.
     refuse(LightGBM().name_errors(task.loss, settings.extra))
     extra = _extra_by_main_name(settings)
     _check_boosting(task, settings, extra)
@@ -587,6 +596,7 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
         # This library samples the queries (`query_bagging`): LightGBM would draw none.
         extra = {name: value for name, value in extra.items() if not name.startswith("bagging_")}
     check_leaves(settings.langevin, extra)
+    # The features that stay in files and are read in chunks, with a limit of memory.
     streams = [data.X for data in task.parts.values() if isinstance(data.X, StreamedRows)]
     check_memory(streams, extra.get("max_bin", 255))
 
@@ -619,6 +629,7 @@ def _check_boosting(task: Task, settings: Settings, extra: Mapping[str, Any]) ->
         )
     uses_goss = "goss" in (boosting, extra.get("data_sample_strategy"))
     if uses_goss and _samples_by_query(extra) and not isinstance(task.loss, NativeLoss):
+        # Goss keeps the documents of large gradients: two ways of sampling at once.
         raise OptionError(
             "bagging_by_query: goss samples documents by their gradients; expected one of the two"
         )
@@ -635,8 +646,9 @@ def _parameters_of_settings(task: Task, settings: Settings) -> dict[str, Any]:
         # Members of a committee share the bins, and so the seed of the sample they are found from.
         "data_random_seed": settings.seed if task.bin_seed is None else task.bin_seed,
         "verbosity": -1,
-        "metric": "None",
+        "metric": "None",  # this library judges the rounds itself
     }
+    # On a cluster, `whole` holds the numbers of documents and queries of all workers.
     n_documents = task.train.n_documents if task.whole is None else task.whole[0]
     if n_documents < _FEW_DOCUMENTS:
         # LightGBM drops the features that no leaf size allows to split, and then fails if none is
@@ -654,6 +666,8 @@ def _histogram_layout(
 ) -> dict[str, bool]:
     """Return the parameter that makes LightGBM count the histograms of features by row or by
     column; no parameter where LightGBM may choose by timing the first tree.
+
+    A histogram holds the sums of gradients in each bin of a feature; splits are found from it.
 
     Args:
         task: what to learn.
@@ -676,7 +690,8 @@ def _histogram_layout(
 
 def _avoid_wrong_sums(params: dict[str, Any]) -> None:
     """Replace, in `params` itself, parameters with which LightGBM's sums of quantised gradients
-    would be wrong or depend on the number of threads.
+    would be wrong or depend on the number of threads. Quantised gradients are rounded to a few
+    levels, for speed.
 
     A share of the features for each tree becomes a share for each node.
     """
@@ -687,7 +702,9 @@ def _avoid_wrong_sums(params: dict[str, Any]) -> None:
         share_per_node = params.get("feature_fraction_bynode", 1.0)
         params["feature_fraction_bynode"] = share_per_tree * share_per_node
     if is_set(params, "force_row_wise"):
-        params["enable_bundle"] = False  # see `_start_booster_by_one_thread`
+        # Bundles of sparse features would be found for the training data alone, but the booster is
+        # made of a stand-in for it; see `_start_booster_by_one_thread`.
+        params["enable_bundle"] = False
 
 
 def _share(params: Mapping[str, Any], name: str) -> float:

@@ -44,6 +44,7 @@ def sampled_rows(total: int, params: Mapping[str, Any]) -> I64:
     for name in ("data_random_seed", "bin_construct_sample_cnt"):
         if name in params:
             sampling_params[name] = params[name]
+    # LightGBM itself draws them, for a data set without data that has the same parameters.
     dataset = package("lightgbm").Dataset(None, params=sampling_params)
     return lightgbm_private.sampled_rows(dataset, total)
 
@@ -110,10 +111,11 @@ class LightGBMBinning:
         It is made at the first call with the same data and the same parameters of binning.
         """
         task = self._task
-        # LightGBM adds the scores that a training starts from to its data.
+        # Not shared are data that LightGBM has added the scores to start from to, and data in files.
         if task.bins is None or task.start is not None or isinstance(task.train.X, StreamedRows):
             return self.make()
         binning_params = self._dataset(None).get_params()
+        # Unset means True. Only a written False keeps all features.
         if self._params.get("feature_pre_filter") is not False:
             # Features that no leaf of this size allows to split are then left out.
             binning_params["min_data_in_leaf"] = self._params.get("min_data_in_leaf")
@@ -125,12 +127,17 @@ class LightGBMBinning:
             task.document_weights,
         )
         n_values = task.train.n_documents * task.train.n_features
+        # Small data is binned faster than read; `self` has the `write` and `read` of the files.
         files = self if n_values >= _FEWEST_VALUES_FOR_FILES else None
         parts: BinnedParts = task.bins.get(key, self.make, files)
         return parts
 
     def make(self) -> BinnedParts:
-        """Return the training data in new bins, and the validation data in the same bins."""
+        """Return the training data in new bins, and the validation data (None if there is none) in
+        the same bins.
+
+        A bin is a range of values of a feature, by whose number LightGBM stores the values.
+        """
         train = self._binned(self._task.train, weight=self._task.document_weights)
         if self._task.valid is None:
             return BinnedParts(train, None)
@@ -154,6 +161,7 @@ class LightGBMBinning:
         Args:
             path: how the names of both files begin.
         """
+        # `construct` reads the file now; LightGBM would do so at the first use.
         train = self._dataset(f"{path}.train").construct()
         if self._task.valid is None:
             return BinnedParts(train, None)
@@ -193,6 +201,7 @@ class LightGBMBinning:
             weight=weight,
             reference=reference,
         )
+        # Data that is shared or written to files must be in bins now, not at its first use.
         is_shared = task.bins is not None and task.start is None
         return dataset.construct() if is_shared else dataset
 
@@ -210,6 +219,7 @@ class LightGBMBinning:
         if reference is None:
             self._find_bins(dataset, rows)
         else:
+            # Validation data takes the bins of the training data.
             lightgbm_private.make_room_as_in(dataset, reference.construct(), rows.shape[0])
         for chunk in rows.chunks(threads):
             lightgbm_private.push_rows(dataset, chunk)
@@ -232,12 +242,15 @@ class LightGBMBinning:
         sample = task.sample
         if sample is None:
             sample = rows.take(sampled_rows(n_rows, params), params["num_threads"])
+        # `whole` holds the numbers of documents and queries of all workers of a cluster.
         total = n_rows if task.whole is None else task.whole[0]
         lightgbm_private.find_bins(dataset, sample, n_rows, total, params)
 
 
 def check_memory(parts: Sequence[StreamedRows], max_bin: Any) -> None:
-    """Raise an error if the memory that the user allows is less than a training needs.
+    """Raise an error if the memory that the user allows is less than a training needs: a fixed
+    amount, some bytes per document, the bins of all feature values, and the sample that bins are
+    found from.
 
     Args:
         parts: features of the training and validation data that are read in chunks, with the limit

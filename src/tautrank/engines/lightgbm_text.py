@@ -48,7 +48,9 @@ def scaled_text(text: str, scale: float) -> str:
         return text
 
     def scale_line(line: re.Match[str]) -> str:
+        """Return a line ``name=numbers`` with each number times `scale`."""
         name, numbers = line.groups()
+        # 17 digits for the numbers that scores are made of; LightGBM writes others shorter.
         number_format = ".17g" if name.startswith("leaf") else "g"
         products = []
         for number in numbers.split(" "):
@@ -60,6 +62,7 @@ def scaled_text(text: str, scale: float) -> str:
         return f"{name}=" + " ".join(products)
 
     scaled = re.sub(rf"^({_LINES_OF_SCORES})=(.*)$", scale_line, text, flags=re.M)
+    # A line at the top says how long the text of each tree is: it is counted anew.
     return with_sizes(scaled)
 
 
@@ -82,12 +85,16 @@ def text_for_float32(text: str) -> str:
     """
 
     def move_thresholds(line: re.Match[str]) -> str:
+        """Return a line ``threshold=numbers`` with thresholds moved to a float32 above them where
+        that is nearer than the one below.
+        """
         thresholds = numbers_in(line[1], np.float64)
         below = greatest_float32(thresholds)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # above the largest float32 is infinity
             above = np.nextafter(below, np.float32(np.inf))
         is_nearer_above = above - thresholds < thresholds - below
 
+        # A threshold between two float32 values, their mean, was found in float32 data: it stays.
         is_small = abs(thresholds) < _LARGEST_MOVED_THRESHOLD
         moves_up = is_nearer_above & is_small & ~_is_mean_of_float32(thresholds)
         return "threshold=" + text_of(np.where(moves_up, above, thresholds))
@@ -127,7 +134,7 @@ def joined_text(texts: Sequence[str]) -> str:
         head, *trees_of_text = _TREE_LINE.split(head_and_trees)
         heads.append(head)
         trees += trees_of_text
-    # Trees are numbered through.
+    # Trees are numbered through, from the first model's first to the last model's last.
     numbered_trees = [f"Tree={number}\n{tree}" for number, tree in enumerate(trees)]
     tail = texts[0].partition(_END_OF_TREES)[2]
     return with_sizes(heads[0] + "".join(numbered_trees) + "end of trees\n" + tail)
@@ -229,8 +236,9 @@ def numbers_in(text: str, kind: type[np.generic]) -> Array:
 def _parse_categories(fields: Mapping[str, str], threshold: F64, splits: I64) -> dict[int, I64]:
     """Return the codes of the categories that go left, by the number of the split.
 
-    LightGBM keeps sets of codes as bits of 32-bit words, one set after the other. The threshold of
-    a split by category is the number of its set.
+    LightGBM keeps sets of codes as bits of 32-bit words, one set after the other: ``cat_threshold``
+    has the words, and ``cat_boundaries`` the first word of each set and the end of the last. The
+    threshold of a split by category is the number of its set.
 
     Args:
         fields: the lines of a tree.
@@ -244,6 +252,7 @@ def _parse_categories(fields: Mapping[str, str], threshold: F64, splits: I64) ->
     sets_of_codes = []
     for first_word, end_word in pairwise(boundaries):
         words_of_set = words[first_word:end_word]
+        # One row of 32 bits per word, the lowest bit first.
         bits = words_of_set[:, np.newaxis] >> np.arange(32) & 1
         # The places of the bits, over all words, are the codes.
         sets_of_codes.append(np.flatnonzero(bits))

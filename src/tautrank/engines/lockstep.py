@@ -30,10 +30,13 @@ class Lockstep:
         self, n_members: int, stop_rule: Callable[[list[Array]], bool], n_growing: int
     ) -> None:
         self._stop_rule = stop_rule
+        # The last scores of each member, which the rule judges.
         self._scores: list[Array] = [np.zeros(0)] * n_members
         self._members_in_training = set(range(n_members))
         self._members_waiting: set[int] = set()
+        # The lock of both sets; wakes the threads of members that wait.
         self._changed = threading.Condition()
+        # A member grows only while it has one of these turns.
         self._turns = threading.Semaphore(n_growing)
         self.stop = False
         """Whether all end with their next round."""
@@ -50,6 +53,7 @@ class Lockstep:
             task: what to learn, with validation data.
             settings: how to train.
         """
+        # The member's own monitor asks `after_round` at the end of each round, which waits there.
         stop_rule = partial(self.after_round, number)
         try:
             with self._turns:
@@ -59,6 +63,7 @@ class Lockstep:
             self.stop = True
             raise
         finally:
+            # The others no longer wait for this member, so their round may be complete now.
             with self._changed:
                 self._members_in_training.remove(number)
                 self._end_round_if_complete()
@@ -74,6 +79,7 @@ class Lockstep:
             scores: its scores of the validation documents.
         """
         self._scores[number] = scores
+        # The turn to grow, which the member has held until now, goes to another one.
         self._turns.release()
         with self._changed:
             self._members_waiting.add(number)
@@ -91,6 +97,7 @@ class Lockstep:
         all_wait = self._members_waiting == self._members_in_training
         if not self._members_waiting or not all_wait:
             return
+        # An empty set lets those who wait go on.
         self._members_waiting.clear()
         self._changed.notify_all()
         has_stopped = self.stop

@@ -41,6 +41,7 @@ def train_rounds(
     """
     if isinstance(engine, SelfTrainingEngine):  # its tool runs the rounds itself
         return engine.train(task, settings, monitor)
+    # Turns errors of the tool into errors of one sentence.
     with engine.in_one_sentence(task.loss):
         return boost(engine, task, settings, monitor)
 
@@ -103,6 +104,9 @@ def _shrinkage(task: Task, settings: Settings) -> _Shrinkage:
     """Return the scale that a model starts from and the factor it falls by before each round of
     Langevin boosting, 1 without it.
 
+    Langevin boosting multiplies all trees grown so far by the factor. Instead of changing leaves,
+    one scale of the whole model is kept.
+
     Refused are settings by which the scale would fall to almost 0, and Langevin boosting of a
     tool's own objective, whose gradients this library does not see.
     """
@@ -150,7 +154,9 @@ def _start_learner(
     learner = engine.start(task, settings)
     if not isinstance(task.loss, Loss):
         return learner, None
-    gradients = Gradients(task, settings, settings.bagging or engine.query_bagging(settings))
+    # Bagging samples queries for each tree; None learns from all.
+    bagging = settings.bagging or engine.query_bagging(settings)
+    gradients = Gradients(task, settings, bagging)
     if settings.langevin is None:
         return learner, gradients
     if not isinstance(learner, RefillableLearner):

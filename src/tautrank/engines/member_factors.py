@@ -90,15 +90,18 @@ def inverse_spread(scores: F64, data: RankingData) -> float:
     """
     if scores.size == 0:
         return 0.0
-    # reduceat needs a number at every offset, also that of a last query without documents; of an
-    # empty query it returns the number at its offset instead of 0.
+    # `offsets` says where each query's documents begin; the last one is the end, left out here.
+    # reduceat needs a number at every offset, also that of a last query without documents (hence
+    # one 0 more); of an empty query it returns the number at its offset instead of 0.
     padded_scores = np.append(scores, 0.0)
     sum_per_query = np.add.reduceat(padded_scores, data.offsets[:-1])
     sum_per_query *= data.sizes > 0
+    # A divisor of at least 1 avoids 0 / 0 for empty queries.
     mean_per_query = sum_per_query / np.maximum(data.sizes, 1)
 
     deviations = scores - np.repeat(mean_per_query, data.sizes)
     spread = math.sqrt(float(np.mean(deviations**2)))
+    # Equal scores may have a spread of their rounding errors, relative to the largest score.
     rounding = _SMALLEST_SPREAD * float(np.abs(scores).max())
     is_more_than_rounding = spread > rounding
     return 1.0 / spread if is_more_than_rounding else 0.0
@@ -116,9 +119,10 @@ def _fitted_weights(scores: F64, metric: Metric, valid: RankingData) -> F64:
         metric: the metric to raise (or to lower, where lower is better).
         valid: the validation data.
     """
-    bound_metric = metric.bind(valid)
+    bound_metric = metric.bind(valid)  # prepared for these labels
 
     def signed_metric(weights: F64) -> float:
+        # The sign, 1 or -1, makes a larger value the better one.
         return metric.sign * bound_metric.mean(weights @ scores)
 
     weights: F64 = np.ones(scores.shape[0])

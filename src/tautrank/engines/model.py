@@ -55,6 +55,8 @@ class FittedModel(abc.ABC):
             return np.zeros(0)
 
         scorer = self.scorer
+        # The scorer is this library's own compiled scoring, None for models it cannot score; `few`
+        # is the number of rows up to which further threads do not pay.
         is_small = scorer is not None and n_rows <= scorer.few
         may_use_one_thread = n_jobs in (None, 1, -1)
         if is_small and may_use_one_thread:
@@ -85,14 +87,15 @@ class FittedModel(abc.ABC):
                 )
             chunks = X.chunks(threads)
             return np.concatenate([self.unscaled_scores(chunk, threads) for chunk in chunks])
-        scorer = self.scorer
+        scorer = self.scorer  # this library's compiled scoring; None for models it cannot score
         if scorer is not None and isinstance(X, np.ndarray):
-            # Doubles may be rounded to float32 if the tool does so too.
+            # Doubles may be rounded to float32 if the tool does so too (`single`).
             is_scored_as_float32 = X.dtype == np.float32 or scorer.single
         else:
             is_scored_as_float32 = False
         if scorer is not None and is_scored_as_float32:
             return scorer.scores(np.ascontiguousarray(X, np.float32), threads)
+        # In a forked process some tools would hang with threads; this prevents it.
         make_safe(self.tool)
         return np.asarray(self._scores(X, threads, **lists), dtype=np.float64)
 
@@ -128,9 +131,10 @@ class FittedModel(abc.ABC):
             One row per document, one column per feature, and a last column for the mean score that
             all start from; each row sums to the score.
         """
-        if X.shape[0] == 0:
+        if X.shape[0] == 0:  # tools refuse an empty matrix
             return np.zeros((0, self.n_features + 1))
         make_safe(self.tool)
+        # What a tool raises for a kind of model that it cannot explain.
         errors_of_incapable: tuple[type[Exception], ...] = (
             NotImplementedError,
             *self.tool_errors(),
@@ -149,7 +153,8 @@ class FittedModel(abc.ABC):
         raise NotImplementedError
 
     def leaves(self, X: Any, n_jobs: int | None = None) -> I64:
-        """Return the leaf that each document reaches in each tree, as the tool numbers them.
+        """Return the number of the leaf that each document reaches in each tree, as the tool numbers
+        leaves: one row per document, one column per tree.
 
         Args:
             X: as for `predict`.
@@ -157,6 +162,7 @@ class FittedModel(abc.ABC):
         """
         make_safe(self.tool)
         leaves = np.asarray(self._leaves(X, usable_threads(n_jobs)), np.int64)
+        # Of one tree, a tool may return a flat array.
         return leaves.reshape(X.shape[0], -1)
 
     def _leaves(self, X: Any, threads: int) -> Any:
@@ -241,6 +247,7 @@ class FittedModel(abc.ABC):
         Refused are trees that do more than compare a feature with a threshold.
         """
         trees = self.unscaled_trees()
+        # The end of a sentence that says what else the trees do; None if nothing.
         peculiarity = more_than_comparisons(trees)
         if peculiarity is not None:
             expected = "a model without that"

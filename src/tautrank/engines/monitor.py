@@ -69,8 +69,8 @@ class TrainingMonitor:
         self._began = time.perf_counter()
 
     def _check_metric_judges(self, valid: RankingData) -> None:
-        """Refuse validation data of which the metric skips every query: training could not stop by
-        it.
+        """Refuse validation data of which the metric skips every query, such as queries without a
+        relevant document: its mean would be NaN, and training could not stop by it.
         """
         # Which queries are skipped does not depend on the scores.
         any_scores = np.zeros(valid.n_documents)
@@ -94,6 +94,7 @@ class TrainingMonitor:
         """
         self._extend_history(scores, scale)
         self._rounds.append(rounds)
+        # Values of the first metric; None for data that is not judged.
         train_value = self._last_value("train")
         valid_value = self._last_value(self._deciding_set)
         self._note_best(valid_value)
@@ -120,6 +121,7 @@ class TrainingMonitor:
         for name, judged_set in self._sets.items():
             part = judged_set.part
             if part not in scores_of_part:
+                # Refused if they are infinite or not a number.
                 scores_of_part[part] = scaled(scores(part), scale)
                 check_bounded(scores_of_part[part], self._task.loss)
             scores_of_set = scores_of_part[part][judged_set.documents]
@@ -135,11 +137,14 @@ class TrainingMonitor:
         return self.history[name][self._metric_name][-1]
 
     def _note_best(self, valid: float | None) -> None:
-        """Note the last round if it is the best; without validation data it always is."""
+        """Note the last round if it is the best so far, by its validation value; without validation
+        data (None) it always is.
+        """
         index = len(self._rounds) - 1
         if valid is None:
             self._best_index = index
             return
+        # The sign, 1 or -1, makes a larger value the better one.
         value = self._task.metric.sign * valid
         if value > self._best_value:
             self._best_index = index
@@ -160,6 +165,7 @@ class TrainingMonitor:
         should_stop = False
         for callback in self._settings.callbacks:
             step = Step(
+                # Rounds are counted on from those of a model that training continues.
                 step=self._task.start_step + len(self._rounds) - 1,
                 train=train,
                 valid=valid,
@@ -211,7 +217,7 @@ class TrainingMonitor:
             best_score = values[best_from_end]
         return Record(
             history=self.history,
-            best_iteration=self._rounds[self._best_index],
+            best_iteration=self._rounds[self._best_index],  # trees of the model at its best round
             best_score=best_score,
             steps=self._task.start_step + self._last_index + 1,
             seed=self._settings.seed,
@@ -231,7 +237,8 @@ def _judged_sets(
     """Return the sets of documents that each round of a training is judged on, by name: the
     validation sets, and the training data if asked for.
 
-    Metrics are bound to the labels of a set once, so that a round only has to pass scores.
+    Metrics are bound to the labels of a set once, so that a round only has to pass scores. A judged
+    set names the part of the data ("train" or "valid") whose scores it takes, and which of them.
     """
     metrics = (task.metric, *task.metrics)
     judged_sets = {}

@@ -72,7 +72,8 @@ _WAIT_VARIABLES = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}
 
 
 def package(name: str) -> Any:
-    """Import the package of an engine's tool, safe to use in this process.
+    """Import the Python package of a tool such as LightGBM and return it, safe to use in this
+    process.
 
     GNU OpenMP lets threads spin while they wait, for up to milliseconds, which is what other
     processes then wait for: 100 trees on MQ2008 with two threads on two busy cores took 43 s and
@@ -87,6 +88,7 @@ def package(name: str) -> Any:
     """
     tool = TOOLS[name]
     needed = f"engine '{name}' needs {tool.display_name}"
+    # Nothing is set for a tool that is loaded already, or where the user has said how to wait.
     if tool.package in sys.modules or _WAIT_VARIABLES & os.environ.keys():
         module = require(tool.package, needed, name)
     else:
@@ -123,9 +125,11 @@ def usable_threads(n_jobs: int | None) -> int:
     threads = job_count(n_jobs)
     if n_jobs is None:
         threads = min(threads, _threads_of_environment() or threads)
+    # Tools that were loaded before this process was forked; empty in any other process.
     would_hang = bool(_loaded_before_fork) and threads > 1
     if not would_hang:
         return threads
+    # None and -1 leave the number to this library, so that 1 is no surprise.
     asked_by_number = n_jobs not in (None, -1)
     if asked_by_number:
         loaded = " and ".join(sorted(_loaded_before_fork))

@@ -34,7 +34,8 @@ def engine_named(name: str) -> Engine:
     """
     if name not in TOOLS:
         raise unknown("engine", str(name), TOOLS)
-    module, _, class_name = TOOLS[name].engine.partition(":")
+    # `engine` says where the class is, "module:Class": it is imported now, at its first use.
+    module, _colon, class_name = TOOLS[name].engine.partition(":")
     engine_class = getattr(importlib.import_module(module), class_name)
     engine: Engine = engine_class()
     return engine
@@ -52,9 +53,11 @@ def read_member(argument: Any) -> Member:
         return loss(argument)
 
     before_colon, colon, objective = argument.strip().partition(":")
+    # A colon inside parentheses belongs to an option of a loss.
     if colon and "(" not in before_colon:
         return _read_native_loss(before_colon.lower(), objective, argument)
     if name_of(argument) not in REGISTRY:
+        # An error that suggests the known name nearest to what was typed.
         raise unknown("loss", name_of(argument), [*REGISTRY, *_native_losses()])
     return loss(argument)
 
@@ -67,7 +70,7 @@ def _read_native_loss(tool: str, text: str, argument: str) -> NativeLoss:
         text: what the user typed after it, in any case.
         argument: all that was typed, for the error.
     """
-    objective = None
+    objective = None  # in the tool's own spelling; stays None if there is no such tool or objective
     if tool in TOOLS:
         objective = engine_named(tool).find_objective(text)
     if objective is None:
@@ -94,7 +97,7 @@ def engine_of_member(name: str, loss: Member) -> Engine:
     engine = engine_named(name)
     if isinstance(loss, NativeLoss):
         return engine_named(loss.tool)
-    if engine.takes_losses:
+    if engine.takes_losses:  # it can train any loss of this library
         return engine
     able_engines = ", ".join(tool for tool in TOOLS if engine_named(tool).takes_losses)
     raise OptionError(

@@ -44,8 +44,9 @@ class Scorer:
     def __init__(self, trees: kernel.PackedTrees, single: bool) -> None:
         # The compiled function takes a plain tuple: Numba would convert a named one at each call.
         self._arrays = tuple(trees)
-        self.single = single
-        self._cost_of_row = _TREE_COST * (trees.trees.shape[0] - 1)
+        self.single = single  # whether scores are added up in float32
+        n_trees = trees.trees.shape[0] - 1  # the table of trees has a row more, for the end
+        self._cost_of_row = _TREE_COST * n_trees
         self.few = int(_FEWEST_COSTS_FOR_THREADS / self._cost_of_row)
         """Up to this many rows, further threads would not pay."""
 
@@ -78,6 +79,7 @@ class Scorer:
             kernel.score_rows(X, 0, n_rows, self._arrays, self.single, scores)
             return scores
 
+        # `run` gives each thread a range of tiles; each writes the scores of its own rows.
         # Threads share the rows in tiles, blocks of as many rows as the kernel scores at a time.
         def score_tiles(first_tile: int, end_tile: int) -> None:
             first_row = first_tile * kernel.TILE
@@ -202,8 +204,8 @@ def _find_columns(trees: Sequence[Tree], thresholds: F64) -> _ComparedColumns | 
 
 
 def _missing_rules(threshold: F64, missing_left: Bools, zero_is_missing: Bools) -> I64:
-    """Return, for each split, the kernel's number of the rule by which missing values go left or
-    right.
+    """Return, for each split, the kernel's number of the rule by which missing values (NaN, or 0 too)
+    go left or right; any other value goes left if it is at most the threshold.
 
     Args:
         threshold: the threshold of each split.
@@ -211,26 +213,34 @@ def _missing_rules(threshold: F64, missing_left: Bools, zero_is_missing: Bools) 
         zero_is_missing: whether 0 counts as missing besides NaN.
     """
     rule_to_left = np.where(zero_is_missing, kernel.ZERO_LEFT, kernel.NAN_LEFT)
-    rule = rule_to_left + ~missing_left  # the rule to the right has the next number
-    # Where a missing value goes the way of 0, it can be taken for 0.
+    # The rule to the right has the next number. `~` is "not": true counts as 1.
+    rule = rule_to_left + ~missing_left
+    # 0 goes left where the threshold is 0 or above. Where a missing value goes the way of 0, it can
+    # be taken for 0, which needs no rule of its own.
     goes_as_zero = missing_left == (threshold >= 0.0)
     return np.where(goes_as_zero, kernel.NAN_AS_ZERO, rule)
 
 
 def _make_column_table(keys: I64, words_of_sets: Sequence[Array]) -> Array:
-    """Return a table of the compared columns: feature, rule for missing values, and first word and
-    number of words of the set of categories.
+    """Return a table with one row per column that splits compare: feature, rule for missing values,
+    and first word and number of words of the set of categories.
+
+    A column is a feature as some splits see it: with their rule for missing values, or as 0 inside
+    and 1 outside a set of categories. A set is kept as bits of 32-bit words.
 
     Args:
         keys: the number that each column is told apart by; its bits are, from the highest, the
             number of a set, a feature and a rule.
         words_of_sets: the words of each set of categories.
     """
+    # The three numbers are taken out of the bits of the key; 2**n - 1 has the n lowest bits set.
     set_number = keys >> (_FEATURE_BITS + _RULE_BITS)  # from 1; 0 for no categories
     feature = keys >> _RULE_BITS & 2**_FEATURE_BITS - 1
     rule = keys & 2**_RULE_BITS - 1
 
+    # The 0 in front is for set number 0, no categories.
     n_words_of_set = np.array([0] + [words.size for words in words_of_sets])
+    # The sets follow each other: each begins after the words of those before.
     first_word_of_set = _starts(n_words_of_set)
     first_word = first_word_of_set[set_number]
     n_words = n_words_of_set[set_number]
@@ -239,9 +249,10 @@ def _make_column_table(keys: I64, words_of_sets: Sequence[Array]) -> Array:
 
 def _bit_words(codes: I64) -> Array:
     """Return a set of category codes as 32-bit words, in which the bit of each code is 1."""
-    highest_code = int(codes.max(initial=-1))
+    highest_code = int(codes.max(initial=-1))  # -1 for an empty set
     words = np.zeros(highest_code // 32 + 1, np.uint32)
     bits = (1 << (codes % 32)).astype(np.uint32)
+    # `at` puts all bits into a word that occurs several times; plain indexing would keep the last.
     np.bitwise_or.at(words, codes // 32, bits)
     return words
 
@@ -289,7 +300,9 @@ def _number_nodes(trees: Sequence[Tree], n_splits: I64) -> _Forest:
     first_leaf = n_all_splits + first_split + tree_numbers
 
     def number_children(children: Sequence[I64]) -> I64:
-        """Return the nodes of children that are a split of their tree, or ``~leaf``."""
+        """Return the numbers, among the nodes of all trees, of children: each is given as the number
+        of a split of its tree, or, below 0, as ``~leaf`` for a leaf of its tree.
+        """
         child = np.concatenate(children)
         split = child + first_split[tree_of_split]
         leaf = first_leaf[tree_of_split] + ~child
@@ -332,7 +345,7 @@ def _find_levels(roots: I64, left: I64, right: I64) -> tuple[list[I64], list[I64
         left: the left child of each split; nodes from their number on are leaves.
         right: the right child of each split.
     """
-    n_splits = left.size
+    n_splits = left.size  # splits of all trees have the first numbers, leaves the following ones
     levels = [roots]
     splits_of_levels = []
     while levels[-1].size:
@@ -354,7 +367,7 @@ def _find_heights(n_nodes: int, inner_levels: Sequence[I64], left: I64, right: I
         left: the left child of each split.
         right: the right child of each split.
     """
-    height = np.zeros(n_nodes, np.int64)
+    height = np.zeros(n_nodes, np.int64)  # leaves keep 0
     # From the lowest level up: a split is one higher than its higher child.
     for splits in reversed(inner_levels):
         left_height = height[left[splits]]
@@ -465,11 +478,15 @@ def _make_exit_masks(forest: _Forest, tops: _Tops) -> _ExitMasks:
 def _find_exit_nodes(forest: _Forest, tops: _Tops) -> I64:
     """Return the exits, the nodes just below the tops of the trees, in the order of their numbers:
     tree by tree, from left to right.
+
+    The top of a tree are its highest splits, `tops.splits`; `forest` has the nodes of all trees.
     """
     roots = forest.levels[0]
     children = (forest.left[tops.splits], forest.right[tops.splits])
     tops_and_exits = np.concatenate((roots, *children))
+    # Roots and children of a top are splits of a top or exits: what is not the one is the other.
     exits = np.setdiff1d(tops_and_exits, tops.splits, assume_unique=True)
+    # Within its tree an exit has a number from 0; the tree's first number is added.
     first_number = tops.first_exit_of_tree[forest.tree[exits]]
     exit_number = first_number + tops.first_exit[exits]
     return exits[np.argsort(exit_number)]
@@ -478,6 +495,9 @@ def _find_exit_nodes(forest: _Forest, tops: _Tops) -> I64:
 def _make_tree_table(forest: _Forest, tops: _Tops, masks: _ExitMasks, levels_below_top: I64) -> I64:
     """Return a row for each tree: first exit, first word of exit bits, place of the root, levels
     below the top, and height. A row at the end holds the numbers of all exits and words.
+
+    The top of a tree are its highest splits. An exit is a node just below the top, and has a bit in
+    one of the tree's words. The first two columns already have an entry for the row at the end.
     """
     height_of_tree = forest.height[forest.levels[0]]
     columns = (
@@ -504,14 +524,19 @@ class _Nodes(NamedTuple):
 def _lay_out_nodes(forest: _Forest, compared: _ComparedColumns) -> _Nodes:
     """Return threshold, links and value of all nodes in the order in which they are kept: tree by
     tree, breadth first, so that the right child follows the left one.
+
+    `forest.layout` has the nodes in this order: numbers below `n_splits` are splits, which compare a
+    column with a threshold; those from there on are leaves, which have a value.
     """
     is_split = forest.layout < forest.n_splits
     split = forest.layout[is_split]
     leaf = forest.layout[~is_split] - forest.n_splits
 
+    # A leaf has the threshold infinity, and 0 for both links: a document stays there.
     thresholds = np.full(forest.layout.size, np.inf, np.float32)
     thresholds[is_split] = compared.threshold[split]
     links = np.zeros((forest.layout.size, 2), np.uint16)
+    # Links of a split: its column, and how many nodes further on its left child is.
     links[is_split, 0] = compared.column[split]
     links[is_split, 1] = forest.position[forest.left[split]] - forest.position[split]
     values = np.zeros(forest.layout.size)

@@ -31,6 +31,7 @@ def weighted_sum(models: Sequence[FittedModel], factors: Iterable[float]) -> Fit
     """
     plain_factors = [float(factor) for factor in factors]
     model_classes = {type(model) for model in models}
+    # A tool may join models of its own into one; None if it cannot.
     if len(model_classes) == 1:
         total = model_classes.pop().weighted_sum(models, plain_factors)
         if total is not None:
@@ -72,6 +73,7 @@ class SumModel(FittedModel):
         self.factors = tuple(factors)
         self.n_features = max(model.n_features for model in models)
         self.n_trees = sum(model.n_trees for model in models)
+        # Whether a score depends on the other documents of the list.
         self.by_list = any(model.by_list for model in models)
 
     def _models_with_factors(self) -> Iterator[tuple[FittedModel, float]]:
@@ -81,6 +83,7 @@ class SumModel(FittedModel):
     def _scores(self, X: Any, threads: int, offsets: Any = None) -> Any:
         """Return the sum of all models' scores, each times its factor; one score per row."""
         summed_scores = np.zeros(X.shape[0])
+        # `columns_of` returns the first columns where a model knows fewer features than the sum.
         for model, factor in self._models_with_factors():
             summed_scores += factor * model.predict(columns_of(X, model), threads, offsets)
         return summed_scores
@@ -99,7 +102,8 @@ class SumModel(FittedModel):
         summed: F64 = np.zeros((X.shape[0], self.n_features + 1))
         for model, factor in self._models_with_factors():
             contributions = factor * model.contributions(columns_of(X, model), n_jobs)
-            # A model may know the first features only; the last column is not a feature's.
+            # A model may know the first features only; the last column is not a feature's, but the
+            # mean score.
             summed[:, : model.n_features] += contributions[:, :-1]
             summed[:, -1] += contributions[:, -1]
         return scaled(summed, self.scale)
@@ -145,6 +149,7 @@ class SumModel(FittedModel):
         factors = []
         try:
             for description in json.loads(json_line):
+                # The bytes of this model are cut off the front of what is unread.
                 size = int(description["bytes"])
                 models.append(_read_model(description, unread[:size], n_features))
                 factors.append(float(description["factor"]))
@@ -174,6 +179,7 @@ class SumModel(FittedModel):
         """
         rounded_models = []
         for model, factor in self._models_with_factors():
+            # A sum of one model: its leaves are multiplied by the factor.
             scaled_model = type(model).weighted_sum([model], [factor])
             if scaled_model is None:
                 return self
@@ -207,7 +213,7 @@ def _read_model(description: Any, content: bytes, n_features: int) -> FittedMode
     tool = description["tool"]
     size = int(description["bytes"])
     width = int(description.get("features", n_features))
-    is_complete = 0 <= size == len(content)
+    is_complete = 0 <= size == len(content)  # shorter at the end of a file that was cut
     is_nested_sum = tool == SumModel.tool
     if is_nested_sum or not is_complete or not 0 < width <= n_features:
         raise ValueError

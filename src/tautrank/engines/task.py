@@ -144,7 +144,8 @@ class QueryBagging:
             queries: number of queries.
             step: number of the round, from 0.
         """
-        # Rounds with the same number of the draw learn from the same queries.
+        # Queries are drawn anew every so many rounds (`every`): rounds with the same number of the
+        # draw learn from the same queries, a share of all (`share`).
         draw = step // self.every
         order = np.random.default_rng((self.seed, draw)).permutation(queries)
         n_drawn = max(1, round(self.share * queries))
@@ -232,7 +233,7 @@ class Task:
         """
         if self.valid is None:
             return {}
-        names_and_sizes = self.sets
+        names_and_sizes = self.sets  # name and number of queries of each set; empty for one set
         if not names_and_sizes:
             names_and_sizes = (("valid", self.valid.n_queries),)
         sets = {}
@@ -336,6 +337,7 @@ class Settings:
         >>> Settings(rates=lambda tree: 0.1 * 0.5**tree).rate(1)
         0.05
         """
+        # `rates` is a function of the tree, or one learning rate per tree; None for the same for all.
         if self.rates is None:
             return self.learning_rate
         rate = self.rates(tree) if callable(self.rates) else self.rates[tree]
@@ -365,6 +367,7 @@ def _check_callback(callback: object) -> None:
     """
     expected = "functions of one argument, a Step"
     callback_type = type(callback)
+    # The package that defines the callback, such as "lightgbm" of "lightgbm.callback".
     package_name = callback_type.__module__.partition(".")[0]
     if package_name in TOOLS:
         type_name = callback_type.__name__.strip("_")

@@ -75,10 +75,12 @@ class NetworkShape:
 
     def __post_init__(self) -> None:
         hidden = tuple(whole("hidden", size, least=1) for size in one_or_more(self.hidden))
+        # The dataclass is frozen: the checked tuple is set in spite of that.
         object.__setattr__(self, "hidden", hidden)
         check_fields(self)
-        if self.attention == 0:
+        if self.attention == 0:  # number of attention heads
             return
+        # The units of the last hidden layer are divided among the heads.
         is_divisor = bool(hidden) and hidden[-1] % self.attention == 0
         if not is_divisor:
             raise OptionError(
@@ -108,9 +110,11 @@ class TorchModel(FittedModel):
         self.weights = weights
         self.hidden = hidden
         self.attention = attention
+        # With attention, a score depends on the other documents of the list.
         self.by_list = attention > 0
+        # One mean per feature, by which features are standardised.
         self.n_features = int(weights["mean"].size)
-        self.n_trees = 0
+        self.n_trees = 0  # as every model has the number: a network has none
 
     @functools.cached_property
     def network(self) -> Any:
@@ -120,7 +124,7 @@ class TorchModel(FittedModel):
         module = network(self.n_features, shape)
         tensors = {name: torch.from_numpy(array) for name, array in self.weights.items()}
         module.load_state_dict(tensors)
-        return module.eval()
+        return module.eval()  # without the dropout and noise of training
 
     def _scores(self, X: Any, threads: int, offsets: Array | None = None) -> Any:
         return _network_scores(self.network, X, "cpu", offsets)
@@ -159,7 +163,7 @@ class TorchModel(FittedModel):
             header = json.loads(content[8 : 8 + header_size])
             hidden, attention = json.loads(header["__metadata__"]["shape"])
             model = cls(weights, tuple(hidden), attention)
-            # Builds the network now, so that weights of a wrong shape are found here.
+            # A property that builds the network, now, so that wrong shapes are found here.
             _ = model.network
         except Exception as problem:  # whatever PyTorch and safetensors say about a damaged file
             raise DataError("found something else than the weights of a network") from problem
@@ -195,6 +199,7 @@ class Torch(SelfTrainingEngine):
         goal = _training_goal(task, settings)
         _refuse_useless_options(task, settings)
         torch = package(self.name)
+        # A lock lets one training run at a time.
         # Threads and random numbers are PyTorch's for the whole process: both are set for this
         # training, and put back after it.
         with _ONE_AT_A_TIME:
@@ -209,7 +214,8 @@ class Torch(SelfTrainingEngine):
 
     @classmethod
     def find_objective(cls, text: str) -> str | None:
-        """Return the name of a loss and of a network in one, in its shortest spelling.
+        """Return a loss with the parameters of its network, as typed by a user, in the shortest
+        spelling.
 
         Parameters that have their default values are left out.
 
@@ -243,6 +249,7 @@ def _training_goal(task: Task, settings: Settings) -> _TrainingGoal:
         if name not in _PARAMETERS:
             raise unknown("parameter of torch", name, _PARAMETERS)
     if isinstance(task.loss, NativeLoss):
+        # Typed as torch:LOSS(...), perhaps as a member of a committee beside trees.
         loss, network_options = _parse_network_loss(task.loss.objective)
         options = {"epochs": _EPOCHS_BESIDE_TREES, **options, **network_options}
     else:
@@ -253,7 +260,7 @@ def _training_goal(task: Task, settings: Settings) -> _TrainingGoal:
 
 def _refuse_useless_options(task: Task, settings: Settings) -> None:
     """Raise an error if the user has set an option that has no meaning for a network."""
-    # None for an option that is not set, or set to its default.
+    # None for an option that is not set, or set to its default (False or empty).
     useless_options = {
         "categorical_feature": task.categorical or None,
         "cross_validate_trees": settings.cross_validate_trees or None,
@@ -277,6 +284,7 @@ def _parse_network_loss(text: str) -> tuple[Loss, dict[str, Any]]:
     Returns:
         The loss, and the parameters of the network by name.
     """
+    # Name and value of each option in the brackets.
     loss_class, options = REGISTRY.read(text)
     loss_options: dict[str, Any] = {}
     network_options: dict[str, Any] = {}
@@ -312,6 +320,7 @@ def network(n_features: int, shape: NetworkShape) -> Any:
             # Mean and standard deviation of each feature, set before training.
             self.register_buffer("mean", torch.zeros(n_features))
             self.register_buffer("spread", torch.ones(n_features))
+            # `widths` are the units of the input and of each hidden layer.
             layers: list[Any] = []
             for width_before, width in pairwise(widths):
                 layers.append(nn.Linear(width_before, width))
@@ -321,21 +330,24 @@ def network(n_features: int, shape: NetworkShape) -> Any:
             self.layers = nn.Sequential(*layers, nn.Linear(last_width, 1))
             if shape.attention:
                 # The names of these layers are stored in model files.
+                # To queries, keys and values (hence 3) of the attention, and back.
                 self.mixed = nn.Linear(last_width, 3 * last_width)
                 self.joined = nn.Linear(last_width, last_width)
                 self.norm = nn.LayerNorm(last_width)
 
         def forward(self, features: Any, sizes: Any = None) -> Any:
+            # From features to one score per document; `sizes` are the lengths of the lists.
+            # Features are put on a logarithmic scale, then to mean 0 and deviation 1.
             standardised = (log_transformed(features) - self.mean) / self.spread
             x = torch.nan_to_num(standardised, nan=0.0)  # a missing value counts as the mean
             if self.training and shape.noise > 0:
                 x = x + shape.noise * torch.randn_like(x)
-            x = self.layers[:-1](x)
+            x = self.layers[:-1](x)  # all but the last layer, which turns units into a score
             if shape.attention:
                 context = self_attention(self.mixed(x), sizes, shape.attention)
                 x = self.norm(x + self.joined(context))
             scores = self.layers[-1](x)
-            return scores.squeeze(-1)
+            return scores.squeeze(-1)  # without the axis of the one output
 
     return Network()
 
@@ -358,9 +370,11 @@ def self_attention(projections: Any, sizes: Any, heads: int) -> Any:
     places = torch.arange(int(sizes.max()), device=projections.device)
     is_document = places < sizes.to(projections.device)[:, None]
     n_lists, n_places = is_document.shape
+    # A truth value per list and place picks the documents, in the order of the rows.
     padded = projections.new_zeros((n_lists, n_places, projections.shape[1]))
     padded[is_document] = projections
 
+    # The units are q, k and v (hence 3), each divided among the heads; -1 is the units of a head.
     # PyTorch wants lists, heads, places and the units of a head, in this order.
     by_kind_and_head = padded.view(n_lists, n_places, 3, heads, -1)
     queries, keys, values = by_kind_and_head.unbind(dim=2)
@@ -368,7 +382,7 @@ def self_attention(projections: Any, sizes: Any, heads: int) -> Any:
         queries.transpose(1, 2),
         keys.transpose(1, 2),
         values.transpose(1, 2),
-        attn_mask=is_document[:, None, None, :],
+        attn_mask=is_document[:, None, None, :],  # nobody learns from padding
     )
 
     # The heads are put side by side again, and the padding is left out.
@@ -458,8 +472,15 @@ def _listwise_loss(loss: Loss, settings: Settings) -> Any:
 
 
 def _batch_loss(module: Any, loss: Any, task: Task, queries: Array, device: str) -> Any:
-    """Return the loss of a network on some training queries, from which PyTorch finds the
-    gradient.
+    """Return the loss of a network on some training queries, as a PyTorch number from which PyTorch
+    finds the gradient.
+
+    Args:
+        module: the network.
+        loss: the loss as a function of scores and labels of the documents of several queries.
+        task: the training data and perhaps weights, one per query.
+        queries: the numbers of the queries.
+        device: where to compute, such as ``cuda``.
     """
     torch = package("torch")
     batch = task.train.subset(queries)
@@ -478,7 +499,7 @@ def _copy_of_weights(module: Any) -> dict[str, F32]:
     weights = {}
     for name, tensor in module.state_dict().items():
         array = tensor.detach().cpu().numpy()
-        # Training goes on in the memory of the tensor.
+        # A copy, since `numpy` shares the memory of the tensor, in which training goes on.
         weights[name] = array.copy()
     return weights
 

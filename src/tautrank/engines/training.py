@@ -49,6 +49,7 @@ def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Re
     with show_progress(str(task.loss), "trees", verbose=settings.verbose, n_lines=10) as progress:
         model, record = train_model(engine, task, settings, progress)
 
+    # A feature that some tree splits by has an importance above 0.
     has_split = model.importances().any()
     if not has_split:
         warnings.warn(
@@ -77,7 +78,8 @@ def _check_speed(engine: Engine, settings: Settings) -> None:
 
 
 def _check_memory(task: Task, settings: Settings) -> None:
-    """Refuse a training that needs features in memory, if they are read from files in chunks.
+    """Refuse a training that needs features in memory, if they stay in files and are read in chunks
+    (`StreamedRows`).
 
     A tool's own loss and Langevin boosting need them in memory.
     """
@@ -103,6 +105,7 @@ def _with_worthwhile_threads(engine: Engine, task: Task, settings: Settings) -> 
     it has few feature values to count.
     """
     tool = TOOLS.get(engine.name)
+    # The tools that hang after a fork are those whose threads are OpenMP's.
     uses_openmp = tool is not None and tool.hangs_after_fork
     if settings.n_jobs is not None or not uses_openmp:
         return settings
@@ -123,6 +126,8 @@ def train_model(
         settings: how to train.
         progress: shows the progress of the training; by default nothing.
     """
+    # The trees of a whole model are chosen by training it again (`refits`); a committee has those of
+    # each member chosen instead.
     if settings.cross_validate_trees and engine.refits:
         return train_with_chosen_trees(engine, task, settings, progress)
     monitor = TrainingMonitor(task, settings, progress)

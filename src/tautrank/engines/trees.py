@@ -76,11 +76,12 @@ class Tree:
             zero_is_missing: one value for each split, or one for all.
             **others: categories and linear.
         """
+        # In the order of the fields.
         types = (np.int64, np.float64, np.bool_, np.int64, np.int64, np.float64)
         arrays: list[Any] = []
         for values, field_type in zip(fields, types, strict=True):
             arrays.append(np.array(values, field_type))
-        n_splits = arrays[0].size
+        n_splits = arrays[0].size  # the first field is the feature of each split
         arrays.append(np.full(n_splits, zero_is_missing))
         return cls(*arrays, **others)
 
@@ -156,6 +157,7 @@ def more_than_comparisons(trees: Sequence[Tree]) -> str | None:
         if tree.categories:
             return "splits by category (categorical_feature)"
         # Missing values, and so 0 too, do not go where a comparison would send 0.
+        # Both are one truth value per split.
         sends_zero_aside = tree.zero_is_missing & tree.depends_on_missing
         thresholds = tree.threshold[sends_zero_aside]
         if thresholds.size:
@@ -183,7 +185,7 @@ def exact_unit(trees: Sequence[Tree]) -> float:
     largest_score = sum(largest_leaves)
     if largest_score == 0:
         return 1.0
-    # Rounding may make each leaf larger by half a unit.
+    # Rounding may make each leaf larger by half a unit; a unit is at most 2^-23 of the score.
     largest_score *= 1 + len(trees) * 2.0**-23
     exponent = math.ceil(math.log2(largest_score)) - _FLOAT32_DIGITS
     return float(2.0**exponent)
@@ -204,5 +206,6 @@ def greatest_float32(thresholds: F64) -> F32:
     """
     with np.errstate(over="ignore"):
         nearest = thresholds.astype(np.float32)
+    # Where rounding went up, the next float32 towards minus infinity is taken.
     next_below = np.nextafter(nearest, np.float32(-np.inf))
     return np.where(nearest > thresholds, next_below, nearest)

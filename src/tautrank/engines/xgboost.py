@@ -132,12 +132,15 @@ class XGBoostModel(FittedModel):
             models: the models, of the same features.
             factors: the weight of each model.
         """
+        # Each model as XGBoost's JSON, read into dictionaries.
         descriptions = [model._json_description() for model in models]
         if any(booster_kind(description) != "gbtree" for description in descriptions):
             return None
         trees = []
         start_score = 0.0
         for description, model, factor in zip(descriptions, models, factors, strict=True):
+            # `model.scale` is what Langevin boosting has shrunk the model to. The start score is what
+            # all documents have before the first tree.
             scale = factor * model.scale
             start_score += scale * base_score(description["learner"])
             multiply = functools.partial(np.multiply, scale)
@@ -157,6 +160,7 @@ class XGBoostModel(FittedModel):
 
         description = self._json_description()
         trees = [with_changed_leaves(tree, round_leaves) for tree in trees_in(description)]
+        # The start score of XGBoost's JSON, rounded like a leaf.
         start_score = round(base_score(description["learner"]) / unit) * unit
         content = with_trees(description, trees, start_score)
         return self.from_bytes(content, self.n_features)
@@ -286,6 +290,7 @@ class _Learner(RefillableLearner):
             self._booster.set_param({"learning_rate": rate})
             self._rate = rate
         train = self._matrices["train"]
+        # `update` has XGBoost compute gradients, `boost` takes those of a loss of this library.
         if gradients is None:
             self._booster.update(train, self.rounds)
             return
@@ -303,7 +308,8 @@ class _Learner(RefillableLearner):
         Args:
             hessian: hessian of each document, at the scores that training starts from.
         """
-        # The mean over the documents of all workers, where there are several.
+        # The mean over the documents of all workers, where there are several: `allreduce` adds up
+        # what each of them has.
         collective = package("xgboost").collective
         local_sum = np.array([hessian.sum(dtype=np.float64)])
         total = collective.allreduce(local_sum, collective.Op.SUM)[0]
@@ -311,6 +317,7 @@ class _Learner(RefillableLearner):
         minimum = repr(_LEAST_DOCUMENTS * mean_hessian)
 
         if self._start is not None:
+            # None if the model does not say.
             minimum = self._start.booster.attr("min_child_weight") or minimum
         self._params["min_child_weight"] = minimum
         self._booster.set_param({"min_child_weight": minimum})
@@ -327,7 +334,11 @@ class _Learner(RefillableLearner):
         return np.asarray(self._booster.predict(self._matrices[part], output_margin=True))
 
     def model(self, rounds: int) -> FittedModel:
-        """Return the model of the first rounds, with the leaves that `fill` has changed."""
+        """Return the model of the first rounds, with the leaves that `fill` has changed.
+
+        `_filled_leaves` holds, by the number of a tree, the new values by the number of the leaf.
+        """
+        # A slice of a booster is a booster of some of its rounds.
         booster = self._booster if rounds == self.rounds else self._booster[:rounds]
         n_features = self._booster.num_features()
         if not self._filled_leaves:
@@ -343,7 +354,10 @@ class _Learner(RefillableLearner):
         return XGBoostModel.from_bytes(content, n_features)
 
     def leaves(self, part: Part) -> Array:
-        """Return the leaf of each document in the last tree."""
+        """Return the number of the leaf that each document of a part (training or validation data)
+        reaches in the last tree.
+        """
+        # A slice of a booster is a booster of some of its rounds.
         last_tree = self._booster[self.rounds - 1 :]
         leaves = last_tree.predict(self._matrices[part], pred_leaf=True)
         return np.ravel(leaves).astype(np.int64)
@@ -353,7 +367,12 @@ class _Learner(RefillableLearner):
         float32.
 
         The booster itself is not changed: `model` writes the values into the model it returns.
+
+        Args:
+            leaves: numbers of the leaves.
+            values: their new values.
         """
+        # To float32 and back to doubles: the type of the result, with the bits of float32.
         rounded_values: F64 = values.astype(np.float32).astype(np.float64)
         value_by_leaf = dict(zip(leaves.tolist(), rounded_values.tolist(), strict=True))
         self._filled_leaves[self.rounds - 1] = value_by_leaf
@@ -378,6 +397,7 @@ def _matrices(task: Task, settings: Settings, params: Mapping[str, Any]) -> dict
     xgboost = package("xgboost")
 
     def make_matrices() -> dict[Part, Any]:
+        """Return one matrix per part; those that trainings share have their bins found here."""
         matrices: dict[Part, Any] = {}
         for part, data in task.parts.items():
             matrices[part] = xgboost.DMatrix(
@@ -388,6 +408,7 @@ def _matrices(task: Task, settings: Settings, params: Mapping[str, Any]) -> dict
                 **_matrix_options(task, settings),
             )
         if task.bins is not None:
+            # XGBoost finds bins when a matrix is first trained on: by one tree, thrown away.
             train = matrices["train"]
             booster = xgboost.Booster(dict(params), cache=[train])
             booster.update(train, 0)
@@ -409,7 +430,9 @@ def _matrices(task: Task, settings: Settings, params: Mapping[str, Any]) -> dict
 
 
 def _matrix_options(task: Task, settings: Settings) -> dict[str, Any]:
-    """Return the options that all of XGBoost's matrices of a training are made with."""
+    """Return the options that all of XGBoost's matrices of a training are made with: types of the
+    feature columns, where some hold category codes, and the number of threads.
+    """
     # XGBoost's types of columns: "c" for category codes, "q" for quantities.
     types = ["q"] * task.train.n_features
     for column in task.categorical:
@@ -533,6 +556,7 @@ def _check_booster(task: Task, settings: Settings, extra: Mapping[str, Any]) -> 
     which that does not work.
     """
     booster = choice("booster", extra.get("booster", "gbtree"), ("gbtree", "dart"))
+    # The rates say how many trees dart drops; they mean dart even if it is not named.
     drops_trees = booster == "dart" or extra.get("rate_drop") or extra.get("one_drop")
     if not drops_trees:
         return
@@ -540,7 +564,7 @@ def _check_booster(task: Task, settings: Settings, extra: Mapping[str, Any]) -> 
         raise OptionError(
             "booster: found dart, which works with XGBoost's own objectives only; expected gbtree"
         )
-    settings.refuse_dart()
+    settings.refuse_dart()  # an error if early stopping is asked for
 
 
 # As many documents as a leaf of LightGBM has at least, by default.
@@ -569,6 +593,7 @@ def _known_names() -> frozenset[str]:
         # JSON, in which a parameter is a name and a text.
         configuration = booster.save_config()
         for name in re.findall(r'"(\w+)": ?"', configuration):
+            # Some parameters are more widely known by another name.
             names.add(_MAIN_NAMES.get(name, name))
     # The configuration's own entry for what a part of it is called.
     names.discard("name")

@@ -65,6 +65,7 @@ def _parse_categories(description: Mapping[str, Any], split_number: I64) -> dict
         description: a tree in XGBoost's JSON, in which all sets follow each other in one list.
         split_number: the number of the split that each of XGBoost's nodes becomes.
     """
+    # The set of each node in `nodes` begins at `starts` in the list, and has `sizes` codes.
     all_codes = np.array(description["categories"], np.int64)
     nodes = description["categories_nodes"]
     starts = description["categories_segments"]
@@ -87,7 +88,7 @@ def base_score(learner: Mapping[str, Any]) -> float:
     text = learner["learner_model_param"]["base_score"].strip("[]")
     prediction = np.float32(text)
     objective = learner["objective"]["name"]
-    # In float32, rounded where XGBoost rounds.
+    # In float32, rounded where XGBoost rounds. The log odds of p are -log(1 / p - 1).
     if objective in ("binary:logistic", "reg:logistic"):
         inverse_odds = np.float32(1.0) / prediction - np.float32(1.0)
         return float(np.float32(-math.log(inverse_odds)))
@@ -120,9 +121,9 @@ def with_changed_leaves(
         tree: the tree in JSON.
         change_leaves: from the values of the leaves to their new values.
     """
-    # The condition of a leaf is its value.
+    # One condition per node: the threshold of a split, but the value of a leaf.
     conditions = np.array(tree["split_conditions"], np.float64)
-    is_leaf = np.array(tree["left_children"]) < 0
+    is_leaf = np.array(tree["left_children"]) < 0  # -1 for no child
     conditions[is_leaf] = change_leaves(conditions[is_leaf])
     return {**tree, "split_conditions": conditions.tolist()}
 
