@@ -20,7 +20,6 @@ from tautrank.experiments.comparison_values import (
     PlannedValues,
 )
 from tautrank.experiments.plan import PLAIN
-from tautrank.experiments.query_gains import query_gains
 from tautrank.json_values import from_json, or_nan
 from tautrank.report.terminal import EMPTY_QUERIES
 from tautrank.significance.verdicts import UNDECIDED, TestOutcome, win_tie_loss
@@ -456,6 +455,8 @@ def _win_tie_loss_column(result: ComparisonValues, cell: CellResult) -> Titled:
     """Return the column of the numbers of test queries that a system wins, ties and loses against
     the baseline; empty where the two cannot be compared.
     """
+    from tautrank.experiments.query_gains import query_gains
+
     column = Column("w/t/l", ("won", "tied", "lost"), high_first=True)
     gains = None
     if cell.tested:

@@ -7,9 +7,9 @@ from __future__ import annotations
 import io
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tautrank.experiments import comparison_page, comparison_tables
+from tautrank.experiments import comparison_tables
 from tautrank.experiments.comparison_values import (
     Cell,
     CellResult,
@@ -22,9 +22,11 @@ from tautrank.experiments.comparison_values import (
 )
 from tautrank.files import PathLike, also_written
 from tautrank.notebooks import pandas
-from tautrank.report.page import Page
 from tautrank.report.terminal import as_text
 from tautrank.tables import Table
+
+if TYPE_CHECKING:
+    from tautrank.report.page import Page
 
 __all__ = [
     "Cell",
@@ -184,6 +186,8 @@ class Comparison(ComparisonValues, Result):
 
     def answer(self) -> list[str]:
         """Return the result in words: what is missing, and which system is best on each metric."""
+        from tautrank.experiments import comparison_page
+
         return comparison_page.answer(self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -219,6 +223,8 @@ class TrainedComparison(PlannedValues, Comparison):
         Args:
             figures, command: as those of `to_html`.
         """
+        from tautrank.experiments import comparison_page
+
         settings = comparison_page.comparison_settings(self)
         subject = comparison_page.Subject(
             kind="losses",

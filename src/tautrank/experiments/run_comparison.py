@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tautrank.experiments import comparison_page, comparison_tables
+from tautrank.experiments import comparison_tables
 from tautrank.experiments.result import Comparison
-from tautrank.report.page import Page
 from tautrank.tables import Table, text_cell
+
+if TYPE_CHECKING:
+    from tautrank.report.page import Page
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +92,8 @@ class RunComparison(Comparison):
         Args:
             figures, command: as those of `to_html`.
         """
+        from tautrank.experiments import comparison_page
+
         settings = comparison_page.settings_section(
             self._settings(), "What was compared", self._run_table()
         )
@@ -104,6 +108,8 @@ class RunComparison(Comparison):
         """Return the judgments, level, metrics, baseline and versions of the comparison as texts by
         name, for its page.
         """
+        from tautrank.experiments import comparison_page
+
         return {
             "judgments": self.runs.judgments or "memory",
             "level": f"{self.alpha:g}",
@@ -125,6 +131,8 @@ class RunComparison(Comparison):
         """Return the text of the call of `tautrank.compare_runs` that runs the comparison again;
         runs and judgments that are not files stand there as variables.
         """
+        from tautrank.experiments import comparison_page
+
         runs = "runs"
         if self.runs.are_files:
             argument = {}

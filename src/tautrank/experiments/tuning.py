@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tautrank
 from tautrank.engines.langevin import Langevin
@@ -19,9 +19,11 @@ from tautrank.experiments.space import parameters_of
 from tautrank.experiments.store import DONE, FAILED, Trial, TrialOutcome
 from tautrank.experiments.trial import PRUNED, UNFINISHED
 from tautrank.metrics import Metric, metric
-from tautrank.report.page import Page, TableSection
 from tautrank.report.terminal import command_line
 from tautrank.tables import Cell, Column, Table
+
+if TYPE_CHECKING:
+    from tautrank.report.page import Page
 
 _MOST_SHOWN = 10  # trials in the table; CSV has all of them
 
@@ -197,6 +199,8 @@ class Tuning(Result):
         Args:
             figures, command: as those of `to_html`.
         """
+        from tautrank.report.page import Page, TableSection
+
         best = TableSection("Best trials", self.table())
         return Page("Search for parameters", [best], lead=self.note(), interactive=False)
 

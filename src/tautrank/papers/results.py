@@ -10,22 +10,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tautrank.experiments import comparison_tables
 from tautrank.experiments.comparison_values import CellPlace, CellResult
 from tautrank.experiments.result import Comparison
-from tautrank.papers import study_page, study_tables
+from tautrank.papers import study_tables
 from tautrank.papers.claims import Better
 from tautrank.papers.evidence import ClaimedCells, StudyEvidence
 from tautrank.papers.store import StudyStore
 from tautrank.papers.study import Printed, Recipe
 from tautrank.papers.study_values import StudyValues, Verdict
-from tautrank.report.page import Page
 from tautrank.significance.verdicts import TestOutcome
 from tautrank.tables import Table
+
+if TYPE_CHECKING:
+    from tautrank.report.page import Page
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -55,6 +57,8 @@ class StudyResult(StudyValues, Comparison):
         """Return the result in words: the verdict on the claim, what is missing, and which system
         is best.
         """
+        from tautrank.papers import study_page
+
         return study_page.answer(self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,6 +73,8 @@ class StudyResult(StudyValues, Comparison):
             command: the command that runs a study that is not in the catalogue; one of the
                 catalogue is run by its name.
         """
+        from tautrank.papers import study_page
+
         claims = study_tables.claim_table(self) if self.verdicts else None
         return study_page.study_page(self, self._result_tables(), claims, command)
 
